@@ -221,7 +221,7 @@ let package = Package(
             path: "Tests/Simulation/UpstreamSimulation",
             swiftSettings: optimized),
         .testTarget(
-            name: "UpstreamSimulationTests", dependencies: ["CloakroomCore", "UpstreamSimulation"],
+            name: "UpstreamSimulationTests", dependencies: ["CloakroomCore", "TestSupport", "UpstreamSimulation"],
             path: "Tests/Simulation/UpstreamSimulationTests", swiftSettings: settings),
         tests(
             "CloakroomIdentity",
@@ -245,8 +245,8 @@ let package = Package(
                 metrics, nioCore, nioEmbedded, nioHTTP1,
             ]),
         tests("CloakroomConfig", ["CloakroomCore", "TestSupport", configuration]),
-        tests("ThinClient", []),
-        tests("MockAPI", [asyncHTTPClient, nioCore, nioHTTP1, crypto, cryptoExtras, lifecycle, log]),
+        tests("ThinClient", ["TestSupport"]),
+        tests("MockAPI", ["TestSupport", asyncHTTPClient, nioCore, nioHTTP1, crypto, cryptoExtras, lifecycle, log]),
         // Fuzz targets, and a test suite that runs them. Tests/Fuzzing/libfuzzer.sh runs them with libFuzzer.
         .target(
             name: "FuzzTargets",

@@ -37,7 +37,7 @@ struct AdminAccessTests {
         let policy = AdminHostPolicy(
             AdminConfiguration(
                 address: HostAndPort(host: "Admin.internal", port: 9464), allowedHosts: ["gateway.monitoring.svc"]))
-        #expect(policy.allows(host))
+        expect(policy.allows(host))
     }
 
     @Test(
@@ -49,7 +49,7 @@ struct AdminAccessTests {
         ])
     func rejectedHosts(host: String) {
         let policy = AdminHostPolicy(AdminConfiguration(allowedHosts: ["gateway.monitoring.svc"]))
-        #expect(!policy.allows(host))
+        expect(!policy.allows(host))
     }
 
     @Test("Rule 67: a request to another name gets 421 with a problem document on every path, and is audited")
@@ -58,11 +58,11 @@ struct AdminAccessTests {
         try await RunningAdminServer.run(revocation: Self.revocation(), logger: lines.logger) { address in
             for path in Self.pages + ["/live", "/ready"] {
                 let (status, headers, body) = try await get(address + path, [("Host", "evil.example")])
-                #expect(status == 421, "\(path)")
-                #expect(headers.first(name: "content-type") == "application/problem+json")
-                #expect(body.contains(#""title":"Misdirected Request""#))
-                #expect(body.contains("admin.allowedHosts"))
-                #expect(!body.contains("evil"))
+                expect(status, equals: 421, "\(path)")
+                expect(headers.first(name: "content-type"), equals: "application/problem+json")
+                expect(body.contains(#""title":"Misdirected Request""#))
+                expect(body.contains("admin.allowedHosts"))
+                expect(!body.contains("evil"))
             }
             let (revoked, _) = try await RunningAdminServer.send(
                 .POST, address + "/sessions/revoke",
@@ -70,11 +70,11 @@ struct AdminAccessTests {
                     ("Host", "evil.example"), ("Authorization", "Bearer \(Self.token)"),
                     ("Content-Type", "application/json"),
                 ], body: #"{"user":"jo@example.com"}"#)
-            #expect(revoked.status.code == 421)
-            #expect(try await get(address + "/live").0 == 200)
+            expect(revoked.status.code, equals: 421)
+            try await expect(get(address + "/live").0, equals: 200)
         }
-        #expect(lines.texts.filter { $0.contains("admin_refused") && $0.contains("host") }.count == 1)
-        #expect(!lines.texts.contains { $0.contains("evil") })
+        expect(lines.texts.filter { $0.contains("admin_refused") && $0.contains("host") }.count, equals: 1)
+        expect(!lines.texts.contains { $0.contains("evil") })
     }
 
     @Test(
@@ -89,27 +89,27 @@ struct AdminAccessTests {
     func ambiguousHost(request: String) async throws {
         let lines = RecordedLog()
         try await RunningAdminServer.run(revocation: Self.revocation(), logger: lines.logger) { address in
-            let port = try #require(URL(string: address)?.port)
+            let port = try require(URL(string: address)?.port)
             for path in ["/live", "/metrics", RevokeSessionsHandler.path] {
                 let bytes = Array(request.replacing("PATH", with: path).utf8)
                 // The exchange ends only when the listener closes the connection.
                 let received = try await RawPeer.exchange(bytes, port: port)
-                #expect(received.hasPrefix("HTTP/1.1 400"), "\(path)")
-                #expect(received.split(separator: "HTTP/1.1").count == 1)
+                expect(received.hasPrefix("HTTP/1.1 400"), "\(path)")
+                expect(received.split(separator: "HTTP/1.1").count, equals: 1)
             }
         }
-        #expect(lines.texts.filter { $0.contains("admin_refused") && $0.contains("host") }.count == 1)
+        expect(lines.texts.filter { $0.contains("admin_refused") && $0.contains("host") }.count, equals: 1)
     }
 
     @Test("Rule 67: a request that precedes one with several Host fields is served")
     func ambiguousLater() async throws {
         try await RunningAdminServer.run { address in
-            let port = try #require(URL(string: address)?.port)
+            let port = try require(URL(string: address)?.port)
             let first = "GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n"
             let second = "GET /live HTTP/1.1\r\nHost: localhost\r\nHost: a.example\r\n\r\n"
             let received = try await RawPeer.exchange(Array((first + second).utf8), port: port)
-            #expect(received.hasPrefix("HTTP/1.1 200"))
-            #expect(received.contains("HTTP/1.1 400"))
+            expect(received.hasPrefix("HTTP/1.1 200"))
+            expect(received.contains("HTTP/1.1 400"))
         }
     }
 
@@ -117,7 +117,7 @@ struct AdminAccessTests {
     func listedName() async throws {
         let access = AdminAccess(AdminConfiguration(allowedHosts: ["gateway.test"]))
         try await RunningAdminServer.run(access: access) { address async throws in
-            #expect(try await get(address + "/metrics", [("Host", "gateway.test:9464")]).0 == 200)
+            try await expect(get(address + "/metrics", [("Host", "gateway.test:9464")]).0, equals: 200)
         }
     }
 
@@ -128,13 +128,13 @@ struct AdminAccessTests {
         let access = AdminAccess(AdminConfiguration(token: Secret(Self.token), tokenScope: .everything))
         try await RunningAdminServer.run(revocation: Self.revocation(), access: access) { address in
             for path in ["/live", "/ready"] {
-                #expect(try await get(address + path).0 == 200, "\(path)")
+                try await expect(get(address + path).0, equals: 200, "\(path)")
             }
             for path in Self.pages {
                 let (status, headers, body) = try await get(address + path)
-                #expect(status == 401, "\(path)")
-                #expect(headers.first(name: "www-authenticate") == #"Basic realm="admin", charset="UTF-8""#)
-                #expect(!body.contains("cloakroom_build_info"))
+                expect(status, equals: 401, "\(path)")
+                expect(headers.first(name: "www-authenticate"), equals: #"Basic realm="admin", charset="UTF-8""#)
+                expect(!body.contains("cloakroom_build_info"))
             }
         }
     }
@@ -150,7 +150,7 @@ struct AdminAccessTests {
         ]
         try await RunningAdminServer.run(revocation: Self.revocation(), access: access) { address async throws in
             for (form, expected) in forms {
-                #expect(try await get(address + "/metrics", [("Authorization", form)]).0 == expected)
+                try await expect(get(address + "/metrics", [("Authorization", form)]).0, equals: expected)
             }
         }
     }
@@ -161,20 +161,20 @@ struct AdminAccessTests {
         let wrong = [("Authorization", "Bearer wrong")]
         try await RunningAdminServer.run(revocation: Self.revocation(), access: access) { address in
             for _ in 0..<7 {
-                #expect(try await get(address + "/metrics").0 == 401)
+                try await expect(get(address + "/metrics").0, equals: 401)
             }
             for _ in 0..<3 {
-                #expect(try await get(address + "/metrics", wrong).0 == 401)
+                try await expect(get(address + "/metrics", wrong).0, equals: 401)
             }
             for _ in 0..<2 {
                 let (response, _) = try await RunningAdminServer.send(
                     .POST, address + "/sessions/revoke", wrong, body: "{}")
-                #expect(response.status.code == 401)
+                expect(response.status.code, equals: 401)
             }
             let (status, headers, _) = try await get(address + "/metrics", wrong)
-            #expect(status == 429)
-            #expect(headers.first(name: "retry-after") != nil)
-            #expect(try await get(address + "/metrics", [("Authorization", "Bearer \(Self.token)")]).0 == 200)
+            expect(status, equals: 429)
+            expect(headers.first(name: "retry-after") != nil)
+            try await expect(get(address + "/metrics", [("Authorization", "Bearer \(Self.token)")]).0, equals: 200)
         }
     }
 
@@ -182,8 +182,8 @@ struct AdminAccessTests {
     func everythingWithoutToken() async throws {
         let access = AdminAccess(AdminConfiguration(tokenScope: .everything))
         try await RunningAdminServer.run(access: access) { address async throws in
-            #expect(try await get(address + "/metrics", [("Authorization", "Bearer ")]).0 == 403)
-            #expect(try await get(address + "/live").0 == 200)
+            try await expect(get(address + "/metrics", [("Authorization", "Bearer ")]).0, equals: 403)
+            try await expect(get(address + "/live").0, equals: 200)
         }
     }
 
@@ -195,7 +195,7 @@ struct AdminAccessTests {
                 .POST, address + "/sessions/revoke",
                 [("Authorization", "Basic \(password)"), ("Content-Type", "application/json")],
                 body: #"{"user":"jo@example.com"}"#)
-            #expect(response.status.code == 401)
+            expect(response.status.code, equals: 401)
         }
     }
 
@@ -205,34 +205,34 @@ struct AdminAccessTests {
     func tooManyConnections() async throws {
         let lines = RecordedLog()
         try await RunningAdminServer.run(logger: lines.logger) { address in
-            let port = try #require(URL(string: address)?.port)
+            let port = try require(URL(string: address)?.port)
             let request = Array("GET /live HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".utf8)
             var peers: [RawPeer] = []
             for _ in 0..<AdminConnectionLimit.perAddress {
                 let peer = try await RawPeer.connect(port: port)
                 peer.send("GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n")
-                #expect(try await peer.head().hasPrefix("HTTP/1.1 200"))
+                try await expect(peer.head().hasPrefix("HTTP/1.1 200"))
                 peers.append(peer)
             }
             let further = try await RawPeer.exchange(request, port: port)
-            #expect(further.hasPrefix("HTTP/1.1 200"))
+            expect(further.hasPrefix("HTTP/1.1 200"))
             try await peers[0].closed()
-            #expect(peers.dropFirst().allSatisfy { !$0.isClosed })
+            expect(peers.dropFirst().allSatisfy { !$0.isClosed })
             for peer in peers.dropFirst() { try await peer.close() }
         }
-        #expect(lines.texts.contains { $0.contains("admin_refused") && $0.contains("connections") })
+        expect(lines.texts.contains { $0.contains("admin_refused") && $0.contains("connections") })
     }
 
     @Test("Rule 70: a request larger than 32 KiB ends its connection, however its length is announced")
     func requestSize() async throws {
         try await RunningAdminServer.run { address in
-            let port = try #require(URL(string: address)?.port)
+            let port = try require(URL(string: address)?.port)
             for (head, piece) in [("Content-Length: 10000000", "x"), ("Transfer-Encoding: chunked", "1\r\nx\r\n")] {
                 let request = "POST /live HTTP/1.1\r\nHost: localhost\r\n\(head)\r\n\r\n"
                 // The exchange ends only when the listener closes the connection.
                 let received = try await RawPeer.exchange(
                     Array((request + String(repeating: piece, count: 100_000)).utf8), port: port)
-                #expect(!received.contains("HTTP/1.1 200"))
+                expect(!received.contains("HTTP/1.1 200"))
             }
         }
     }
@@ -240,11 +240,11 @@ struct AdminAccessTests {
     @Test("Rule 70: a head above 16 KiB gets no page")
     func headSize() async throws {
         try await RunningAdminServer.run { address in
-            let port = try #require(URL(string: address)?.port)
+            let port = try require(URL(string: address)?.port)
             let fields = String(repeating: "X-A: \(String(repeating: "a", count: 1_000))\r\n", count: 17)
             let received = try await RawPeer.exchange(
                 Array("GET /live HTTP/1.1\r\nHost: localhost\r\n\(fields)\r\n".utf8), port: port)
-            #expect(!received.contains("HTTP/1.1 200"))
+            expect(!received.contains("HTTP/1.1 200"))
         }
     }
 }
@@ -285,7 +285,7 @@ struct AdminRequestLimitsTests {
         let made = try EmbeddedConnection()
         if hasRequest { try made.receive() }
         if let isTaken { made.respond(isTaken: isTaken) }
-        #expect(ends(made, after: .seconds(seconds)))
+        expect(ends(made, after: .seconds(seconds)))
     }
 
     @Test("Rule 70: a request body that is not complete within 30 s of the head ends the connection")
@@ -296,8 +296,8 @@ struct AdminRequestLimitsTests {
             made.advance(.seconds(1))
             try made.receive("x")
         }
-        #expect(ends(made, after: .seconds(1)))
-        #expect(made.served.requests.isEmpty)
+        expect(ends(made, after: .seconds(1)))
+        expect(empty: made.served.requests)
     }
 
     @Test("Rule 70: a request head that arrives byte by byte ends 5 s after its first byte, also a later one")
@@ -306,12 +306,12 @@ struct AdminRequestLimitsTests {
         try made.receive()
         made.respond()
         made.advance(.seconds(60))
-        #expect(made.isOpen)
+        expect(made.isOpen)
         for byte in ["\r", "\n", "G", "E"] {
             try made.receive(byte)
             made.advance(.seconds(1))
         }
-        #expect(ends(made, after: .seconds(1)))
+        expect(ends(made, after: .seconds(1)))
     }
 
     @Test("Rule 70: a request above 32 KiB ends its connection; requests of one connection are counted apart")
@@ -326,10 +326,10 @@ struct AdminRequestLimitsTests {
             try made.receive(request(AdminConnection.requestSize))
             made.respond()
         }
-        #expect(made.isOpen)
+        expect(made.isOpen)
         try made.receive(request(AdminConnection.requestSize + 1))
-        #expect(!made.isOpen)
-        #expect(made.served.requests.count == 3)
+        expect(!made.isOpen)
+        expect(made.served.requests.count, equals: 3)
     }
 
     @Test("Rule 70: beyond 16 pages at the same time further ones are rejected, and an ended page makes room")
@@ -343,15 +343,15 @@ struct AdminRequestLimitsTests {
                         await gate.passed()
                         return AdminResponse.problem(.notFound, "")
                     }
-                    #expect(response != nil)
+                    expect(response != nil)
                 }
             }
             for _ in 0..<AdminPageLimit.pages { await gate.waitForArrival() }
             let further = await limit.run { AdminResponse.problem(.notFound, "") }
-            #expect(further == nil)
+            expect(further == nil)
             gate.open()
         }
         let later = await limit.run { AdminResponse.problem(.notFound, "") }
-        #expect(later != nil)
+        expect(later != nil)
     }
 }

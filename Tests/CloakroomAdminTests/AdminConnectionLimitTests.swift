@@ -1,5 +1,6 @@
 import NIOCore
 import NIOEmbedded
+import TestSupport
 import Testing
 
 @testable import CloakroomAdmin
@@ -16,16 +17,16 @@ struct AdminConnectionLimitTests {
         let connections = try (0..<AdminConnectionLimit.perAddress).map { _ in try connect("192.0.2.1") }
         try connections[0].receive("G")
         let further = try connect("192.0.2.1")
-        #expect(further.isOpen && other.isOpen)
-        #expect(further.served.rejections == [.connections])
-        #expect(connections.map(\.isOpen) == connections.indices.map { $0 != 1 })
+        expect(further.isOpen && other.isOpen)
+        expect(further.served.rejections, equals: [.connections])
+        expect(connections.map(\.isOpen), equals: connections.indices.map { $0 != 1 })
         // A closed connection makes room.
         connections[2].channel.close(promise: nil)
-        #expect(!connections[2].isOpen)
+        expect(!connections[2].isOpen)
         _ = try connect("192.0.2.1")
-        #expect(connections[3].isOpen)
+        expect(connections[3].isOpen)
         _ = try connect("192.0.2.1")
-        #expect(!connections[3].isOpen)
+        expect(!connections[3].isOpen)
     }
 
     @Test("Rule 70: a connection that waits for its response is closed after the others, and until its response begins")
@@ -38,9 +39,9 @@ struct AdminConnectionLimitTests {
         for connection in connections.dropFirst(3) { try connection.receive("G") }
         connections[1].respond()
         for _ in 2..<AdminConnectionLimit.perAddress { _ = try connect("192.0.2.1") }
-        #expect(connections[0].isOpen && connections[1].isOpen && !connections[2].isOpen)
+        expect(connections[0].isOpen && connections[1].isOpen && !connections[2].isOpen)
         _ = try connect("192.0.2.1")
-        #expect(connections[0].isOpen && !connections[1].isOpen)
+        expect(connections[0].isOpen && !connections[1].isOpen)
     }
 
     @Test("Rule 70: beyond 128 connections, one of the address with the most is closed")
@@ -49,8 +50,8 @@ struct AdminConnectionLimitTests {
         let connections = try (1..<AdminConnectionLimit.total).map { try connect("192.0.2.\($0 % 5)") }
         // One of the two addresses with 26 connections.
         let further = try connect("198.51.100.2")
-        #expect(single.isOpen && further.isOpen)
-        #expect(connections.filter { !$0.isOpen }.count == 1)
+        expect(single.isOpen && further.isOpen)
+        expect(connections.filter { !$0.isOpen }.count, equals: 1)
     }
 
     @Test("Rule 70: clients leave at most 64 MiB unread in total; the response without progress is closed first")
@@ -65,20 +66,20 @@ struct AdminConnectionLimitTests {
         let quarter = AdminConnectionLimit.output / 4 - 1_024
         let idle = try self.connect("192.0.2.1")
         let unread = try (0..<4).map { _ in try connect("192.0.2.1", unread: quarter) }
-        #expect(unread.allSatisfy { $0.isOpen })
+        expect(unread.allSatisfy { $0.isOpen })
         // What a client sends meanwhile is no progress.
         try unread[0].receive("G")
         let scraper = try connect("192.0.2.2", unread: quarter)
-        #expect(idle.isOpen && scraper.isOpen)
-        #expect(unread.map(\.isOpen) == [false, true, true, true])
+        expect(idle.isOpen && scraper.isOpen)
+        expect(unread.map(\.isOpen), equals: [false, true, true, true])
         // What a client has taken does not count.
         scraper.take()
         let next = try connect("192.0.2.1", unread: quarter)
-        #expect(next.isOpen)
-        #expect(unread.map(\.isOpen) == [false, true, true, true])
+        expect(next.isOpen)
+        expect(unread.map(\.isOpen), equals: [false, true, true, true])
         // A single response may be larger.
         let large = try connect("192.0.2.3", unread: AdminConnectionLimit.output + 1)
-        #expect(large.isOpen && idle.isOpen && scraper.isOpen)
-        #expect(![next, unread[1], unread[2], unread[3]].contains { $0.isOpen })
+        expect(large.isOpen && idle.isOpen && scraper.isOpen)
+        expect(![next, unread[1], unread[2], unread[3]].contains { $0.isOpen })
     }
 }

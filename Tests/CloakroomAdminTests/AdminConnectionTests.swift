@@ -1,5 +1,6 @@
 import NIOCore
 import NIOEmbedded
+import TestSupport
 import Testing
 
 @testable import CloakroomAdmin
@@ -18,18 +19,18 @@ struct AdminConnectionTests {
             try made.channel.writeInbound(part)
         }
         for count in 1...3 {
-            #expect(made.served.requests.count == count)
-            #expect(try made.output().isEmpty)
+            expect(made.served.requests.count, equals: count)
+            try expect(empty: made.output())
             made.respond()
             let output = try made.output()
-            #expect(output.hasPrefix("HTTP/1.1 200 OK\r\n") && output.hasSuffix("\r\n\r\naa"))
-            #expect(output.contains("\r\nContent-Length: 2\r\n") && output.contains("\r\nDate: "))
-            #expect(!output.contains("\r\nConnection: "))
+            expect(output.hasPrefix("HTTP/1.1 200 OK\r\n") && output.hasSuffix("\r\n\r\naa"))
+            expect(output.contains("\r\nContent-Length: 2\r\n") && output.contains("\r\nDate: "))
+            expect(!output.contains("\r\nConnection: "))
         }
-        #expect(made.isOpen)
-        #expect(made.served.requests.map(\.method) == ["GET", "POST", "GET"])
-        #expect(made.served.requests.map(\.path) == ["/live", "/sessions/revoke", "/live"])
-        #expect(made.served.requests.map { String(decoding: $0.body, as: UTF8.self) } == ["", "abcd", ""])
+        expect(made.isOpen)
+        expect(made.served.requests.map(\.method), equals: ["GET", "POST", "GET"])
+        expect(made.served.requests.map(\.path), equals: ["/live", "/sessions/revoke", "/live"])
+        expect(made.served.requests.map { String(decoding: $0.body, as: UTF8.self) }, equals: ["", "abcd", ""])
     }
 
     @Test(
@@ -54,10 +55,10 @@ struct AdminConnectionTests {
         // What follows is not served.
         try made.receive(request + EmbeddedConnection.request)
         let output = try made.output()
-        #expect(output.hasPrefix("HTTP/1.1 400 Bad Request\r\n") && output.contains("\r\nConnection: close\r\n"))
-        #expect(output.contains("urn:cloakroom:problem:bad_request"))
-        #expect(!made.isOpen)
-        #expect(made.served.requests.isEmpty)
+        expect(output.hasPrefix("HTTP/1.1 400 Bad Request\r\n") && output.contains("\r\nConnection: close\r\n"))
+        expect(output.contains("urn:cloakroom:problem:bad_request"))
+        expect(!made.isOpen)
+        expect(empty: made.served.requests)
     }
 
     @Test("A parameter of the query that is longer than any name is none")
@@ -66,8 +67,8 @@ struct AdminConnectionTests {
         // The comparison of such texts costs the square of their length.
         let long = String(repeating: "%CC%81", count: 257)
         try made.receive("GET /status.json?a=\(long)&b%CC%81=c&b=d%2E%C3%A9 HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        let request = try #require(made.served.requests.first)
-        #expect(request.parameter("a") == nil && request.parameter("b") == "d.é")
+        let request = try require(made.served.requests.first)
+        expect(request.parameter("a") == nil && request.parameter("b") == "d.é")
     }
 
     @Test(
@@ -79,11 +80,11 @@ struct AdminConnectionTests {
     func last(request: String) throws {
         let made = try EmbeddedConnection()
         try made.receive(request + EmbeddedConnection.request)
-        #expect(made.isOpen)
+        expect(made.isOpen)
         made.respond()
-        #expect(try made.output().contains("\r\nConnection: close\r\n"))
-        #expect(!made.isOpen)
-        #expect(made.served.requests.count == 1)
+        try expect(made.output().contains("\r\nConnection: close\r\n"))
+        expect(!made.isOpen)
+        expect(made.served.requests.count, equals: 1)
     }
 
     @Test("A client that ends its side receives the response to a complete request")
@@ -92,10 +93,10 @@ struct AdminConnectionTests {
             let made = try EmbeddedConnection()
             try made.receive(request)
             made.channel.pipeline.fireUserInboundEventTriggered(ChannelEvent.inputClosed)
-            #expect(made.isOpen == !made.served.requests.isEmpty)
+            expect(made.isOpen, equals: !made.served.requests.isEmpty)
             made.respond()
-            #expect(!made.isOpen)
-            #expect(try made.output().isEmpty == made.served.requests.isEmpty)
+            expect(!made.isOpen)
+            try expect(made.output().isEmpty, equals: made.served.requests.isEmpty)
         }
     }
 
@@ -106,11 +107,11 @@ struct AdminConnectionTests {
             try made.receive(EmbeddedConnection.request + EmbeddedConnection.request + rest)
             made.channel.pipeline.fireUserInboundEventTriggered(ChannelEvent.inputClosed)
             for _ in 0..<2 {
-                #expect(made.isOpen)
+                expect(made.isOpen)
                 made.respond()
             }
-            #expect(made.served.requests.count == 2)
-            #expect(!made.isOpen)
+            expect(made.served.requests.count, equals: 2)
+            expect(!made.isOpen)
         }
     }
 
@@ -121,12 +122,12 @@ struct AdminConnectionTests {
             // Part of the body is received later.
             try made.receive(String(request.prefix(90)))
             made.connection.finish()
-            #expect(made.isOpen == (request.count > 1))
+            expect(made.isOpen, equals: (request.count > 1))
             if made.isOpen { try made.receive(String(request.dropFirst(90))) }
             made.respond()
-            #expect(!made.isOpen)
+            expect(!made.isOpen)
             let output = try made.output()
-            #expect(output.contains("\r\nConnection: close\r\n") == !made.served.requests.isEmpty)
+            expect(output.contains("\r\nConnection: close\r\n"), equals: !made.served.requests.isEmpty)
         }
     }
 }

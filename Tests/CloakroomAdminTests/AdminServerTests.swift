@@ -31,7 +31,7 @@ struct AdminServerTests {
         let failing = ReadinessProbe(name: "store") { false }
         try await serving(PrometheusRegistry(), [failing]) { address in
             let (response, _) = try await send(.GET, address + "/live")
-            #expect(response.status == .ok)
+            expect(response.status, equals: .ok)
         }
     }
 
@@ -40,10 +40,10 @@ struct AdminServerTests {
         let probes = ["listening", "store"].map { ReadinessProbe(name: $0) { true } }
         try await serving(PrometheusRegistry(), probes) { address in
             let (response, body) = try await send(.GET, address + "/ready")
-            #expect(response.status == .ok)
-            #expect(response.headers.first(name: "content-type") == "application/json")
+            expect(response.status, equals: .ok)
+            expect(response.headers.first(name: "content-type"), equals: "application/json")
             let expected = #"{"checks":[{"name":"listening","ready":true},{"name":"store","ready":true}],"ready":true}"#
-            #expect(String(decoding: body, as: UTF8.self) == expected)
+            expect(String(decoding: body, as: UTF8.self), equals: expected)
         }
     }
 
@@ -55,11 +55,11 @@ struct AdminServerTests {
         ]
         try await serving(PrometheusRegistry(), probes) { address in
             let (response, body) = try await send(.GET, address + "/ready")
-            #expect(response.status == .serviceUnavailable)
+            expect(response.status, equals: .serviceUnavailable)
             let text = String(decoding: body, as: UTF8.self)
-            #expect(text.hasPrefix(#"{"checks":[{"name":"listening","ready":true},{"detail":"shutting down","#))
-            #expect(text.contains(#"{"detail":"shutting down","name":"draining","ready":false}"#))
-            #expect(text.hasSuffix(#""ready":false}"#))
+            expect(text.hasPrefix(#"{"checks":[{"name":"listening","ready":true},{"detail":"shutting down","#))
+            expect(text.contains(#"{"detail":"shutting down","name":"draining","ready":false}"#))
+            expect(text.hasSuffix(#""ready":false}"#))
         }
     }
 
@@ -68,19 +68,19 @@ struct AdminServerTests {
         try await serving { address in
             for path in ["/", "/metrics/", "/status", "/live/x", "//live", "/METRICS"] {
                 let (response, _) = try await send(.GET, address + path)
-                #expect(response.status == .notFound, "\(path)")
+                expect(response.status, equals: .notFound, "\(path)")
             }
             for method in [HTTPMethod.POST, .PUT, .DELETE, .OPTIONS] {
                 let (response, _) = try await send(method, address + "/live")
-                #expect(response.status == .methodNotAllowed)
-                #expect(response.headers.first(name: "allow") == "GET, HEAD")
+                expect(response.status, equals: .methodNotAllowed)
+                expect(response.headers.first(name: "allow"), equals: "GET, HEAD")
             }
             for path in ["/live", "/ready", "/metrics", "/nothing"] {
                 let (response, _) = try await send(.GET, address + path)
-                #expect(response.headers.first(name: "cache-control") == "no-store")
-                #expect(response.headers.first(name: "x-content-type-options") == "nosniff")
+                expect(response.headers.first(name: "cache-control"), equals: "no-store")
+                expect(response.headers.first(name: "x-content-type-options"), equals: "nosniff")
                 let policy = response.headers.first(name: "content-security-policy")
-                #expect(policy?.hasPrefix("default-src 'none'") == true)
+                expect(policy?.hasPrefix("default-src 'none'"), equals: true)
             }
         }
     }
@@ -94,10 +94,10 @@ struct AdminServerTests {
         }
         let (peers, sent) = AsyncStream.makeStream(of: RawPeer.self)
         try await serving(PrometheusRegistry(), [probe]) { address in
-            let port = try #require(URL(string: address)?.port)
+            let port = try require(URL(string: address)?.port)
             let idle = try await RawPeer.connect(port: port)
             idle.send("GET /live HTTP/1.1\r\n\r\n")
-            #expect(try await idle.head().hasPrefix("HTTP/1.1 200"))
+            try await expect(idle.head().hasPrefix("HTTP/1.1 200"))
             let busy = try await RawPeer.connect(port: port, allowsHalfClosure: false)
             busy.send("GET /ready HTTP/1.1\r\n\r\n")
             await gate.waitForArrival()
@@ -107,8 +107,8 @@ struct AdminServerTests {
                 gate.open()
             }
         }
-        let busy = try #require(await peers.first { _ in true })
+        let busy = try await require(peers.first { _ in true })
         let response = String(buffer: try await busy.rest())
-        #expect(response.contains("\r\nConnection: close\r\n") && response.contains(#""checks":["#))
+        expect(response.contains("\r\nConnection: close\r\n") && response.contains(#""checks":["#))
     }
 }

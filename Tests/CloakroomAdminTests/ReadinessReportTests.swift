@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import CloakroomAdmin
@@ -6,7 +7,7 @@ import Testing
 struct ReadinessReportTests {
     @Test("Without checks the gateway is ready")
     func empty() async {
-        #expect(await ReadinessReport.make([]).isReady)
+        await expect(ReadinessReport.make([]).isReady)
     }
 
     @Test("A check without a result in time fails")
@@ -17,8 +18,8 @@ struct ReadinessReportTests {
             return true
         }
         let report = await ReadinessReport.make([never], timeLimit: .milliseconds(1))
-        #expect(report.checks == [ReadinessCheck(name: "store", isReady: false, detail: "timed out")])
-        #expect(!report.isReady)
+        expect(report.checks, equals: [ReadinessCheck(name: "store", isReady: false, detail: "timed out")])
+        expect(!report.isReady)
     }
 
     @Test("Results are in the order of the checks, not of their completion")
@@ -30,7 +31,7 @@ struct ReadinessReportTests {
             }
         }
         let report = await ReadinessReport.make(probes, timeLimit: .seconds(60))
-        #expect(report.checks.map(\.name) == (0..<10).map(String.init))
-        #expect(!report.isReady)
+        expect(report.checks.map(\.name), equals: (0..<10).map(String.init))
+        expect(!report.isReady)
     }
 }

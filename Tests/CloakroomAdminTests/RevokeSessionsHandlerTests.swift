@@ -45,12 +45,12 @@ struct RevokeSessionsHandlerTests {
     @Test("ends the sessions of a user and returns their number")
     func revokesUser() async throws {
         let received = try await ask()
-        #expect(received.status == 200)
-        #expect(received.body == #"{"ended":2}"#)
-        #expect(received.headers.first(name: "content-type") == "application/json")
-        #expect(received.headers.first(name: "cache-control") == "no-store")
+        expect(received.status, equals: 200)
+        expect(received.body, equals: #"{"ended":2}"#)
+        expect(received.headers.first(name: "content-type"), equals: "application/json")
+        expect(received.headers.first(name: "cache-control"), equals: "no-store")
         let account = AccountName(email: "jo@example.com")
-        #expect(received.calls == [ScriptedRevoking.Call(account: account, peer: "127.0.0.1", now: Self.now)])
+        expect(received.calls, equals: [ScriptedRevoking.Call(account: account, peer: "127.0.0.1", now: Self.now)])
     }
 
     @Test("Rule 35: accepts the upstream's user id as well; an address is used both as id and as address")
@@ -64,17 +64,17 @@ struct RevokeSessionsHandlerTests {
                     body: #"{"user":"\#(user)"}"#)
             }
         }
-        #expect(revoking.userIDs == ["17", "Jo@example.com"])
-        #expect(revoking.calls.map(\.account) == [AccountName(email: "jo@example.com")])
+        expect(revoking.userIDs, equals: ["17", "Jo@example.com"])
+        expect(revoking.calls.map(\.account), equals: [AccountName(email: "jo@example.com")])
     }
 
     @Test("ends the sessions of a user at an OpenID Provider, by issuer and subject, neither of which is folded")
     func revokesSubject() async throws {
         let received = try await ask(#"{"subject":"Jo@Example.com","issuer":"https://id.example.com"}"#)
-        #expect(received.status == 200)
-        #expect(received.body == #"{"ended":2}"#)
+        expect(received.status, equals: 200)
+        expect(received.body, equals: #"{"ended":2}"#)
         let account = AccountName(issuer: "https://id.example.com", subject: "Jo@Example.com")
-        #expect(received.calls == [ScriptedRevoking.Call(account: account, peer: "127.0.0.1", now: Self.now)])
+        expect(received.calls, equals: [ScriptedRevoking.Call(account: account, peer: "127.0.0.1", now: Self.now)])
     }
 
     @Test("ends one session by the name that logs show; an unknown name is no error")
@@ -83,10 +83,10 @@ struct RevokeSessionsHandlerTests {
             #" { "session" : "0123456789abcdef" } "#,
             [("authorization", "bearer  \(Self.token)"), ("content-type", "Application/JSON; charset=utf-8")],
             result: .success(0))
-        #expect(received.status == 200)
-        #expect(received.body == #"{"ended":0}"#)
+        expect(received.status, equals: 200)
+        expect(received.body, equals: #"{"ended":0}"#)
         let id = SessionID(0x0123_4567_89ab_cdef)
-        #expect(received.calls == [ScriptedRevoking.Call(session: id, peer: "127.0.0.1", now: Self.now)])
+        expect(received.calls, equals: [ScriptedRevoking.Call(session: id, peer: "127.0.0.1", now: Self.now)])
     }
 
     @Test(
@@ -101,12 +101,12 @@ struct RevokeSessionsHandlerTests {
         let lines = RecordedLog()
         let fields = [Self.json] + (authorization.map { [("Authorization", $0)] } ?? [])
         let received = try await ask(Self.user, fields, lines: lines)
-        #expect(received.status == 401)
-        #expect(received.headers.first(name: "www-authenticate") == "Bearer")
-        #expect(received.headers.first(name: "content-type") == "application/problem+json")
-        #expect(received.calls.isEmpty)
-        #expect(lines.texts.contains { $0.hasPrefix("warning admin request rejected") && $0.contains("127.0.0.1") })
-        #expect(!(lines.texts.joined() + received.body).contains("canary"))
+        expect(received.status, equals: 401)
+        expect(received.headers.first(name: "www-authenticate"), equals: "Bearer")
+        expect(received.headers.first(name: "content-type"), equals: "application/problem+json")
+        expect(empty: received.calls)
+        expect(lines.texts.contains { $0.hasPrefix("warning admin request rejected") && $0.contains("127.0.0.1") })
+        expect(!(lines.texts.joined() + received.body).contains("canary"))
     }
 
     @Test("Rule 49: after five wrong tokens a further one is 429 with Retry-After, the right one is served")
@@ -119,27 +119,27 @@ struct RevokeSessionsHandlerTests {
                 let (response, body) = try await RunningAdminServer.send(
                     .POST, address + "/sessions/revoke", [Self.json, ("Authorization", "Bearer canary-wrong")],
                     body: Self.user)
-                #expect(Int(response.status.code) == status)
-                #expect(response.headers.first(name: "retry-after") == (status == 429 ? "1" : nil))
-                #expect(response.headers.first(name: "content-type") == "application/problem+json")
-                #expect(String(decoding: body, as: UTF8.self).contains(#""status":\#(status)"#))
+                expect(Int(response.status.code), equals: status)
+                expect(response.headers.first(name: "retry-after"), equals: (status == 429 ? "1" : nil))
+                expect(response.headers.first(name: "content-type"), equals: "application/problem+json")
+                expect(String(decoding: body, as: UTF8.self).contains(#""status":\#(status)"#))
             }
-            #expect(revoking.calls.isEmpty)
+            expect(empty: revoking.calls)
             let (response, _) = try await RunningAdminServer.send(
                 .POST, address + "/sessions/revoke", [Self.json, Self.authorization], body: Self.user)
-            #expect(response.status == .ok)
+            expect(response.status, equals: .ok)
         }
         let events = lines.texts.filter { $0.contains("admin_refused") }
-        #expect(events.count == 2, "one line per outcome per 10 s")
-        #expect(events.contains { $0.contains("wrong_token") } && events.contains { $0.contains("throttled") })
-        #expect(!lines.texts.joined().contains("canary"))
+        expect(events.count, equals: 2, "one line per outcome per 10 s")
+        expect(events.contains { $0.contains("wrong_token") } && events.contains { $0.contains("throttled") })
+        expect(!lines.texts.joined().contains("canary"))
     }
 
     @Test("Two Authorization fields count as no authorization")
     func twoTokens() async throws {
         let received = try await ask(Self.user, [Self.authorization, Self.authorization, Self.json])
-        #expect(received.status == 401)
-        #expect(received.calls.isEmpty)
+        expect(received.status, equals: 401)
+        expect(empty: received.calls)
     }
 
     @Test(
@@ -150,8 +150,8 @@ struct RevokeSessionsHandlerTests {
         ])
     func pages(name: String, value: String) async throws {
         let received = try await ask(Self.user, [Self.authorization, Self.json, (name, value)])
-        #expect(received.status == 403)
-        #expect(received.calls.isEmpty)
+        expect(received.status, equals: 403)
+        expect(empty: received.calls)
     }
 
     @Test(
@@ -175,20 +175,20 @@ struct RevokeSessionsHandlerTests {
         ])
     func valueErrors(body: String, status: Int) async throws {
         let received = try await ask(body)
-        #expect(received.status == status)
-        #expect(received.headers.first(name: "content-type") == "application/problem+json")
-        #expect(received.body.contains(#""status":\#(status)"#))
-        #expect(!received.body.contains("jo@example.com"))
-        #expect(received.calls.isEmpty)
+        expect(received.status, equals: status)
+        expect(received.headers.first(name: "content-type"), equals: "application/problem+json")
+        expect(received.body.contains(#""status":\#(status)"#))
+        expect(!received.body.contains("jo@example.com"))
+        expect(empty: received.calls)
     }
 
     @Test("A body of more than 1 KiB is 413")
     func tooLarge() async throws {
         let padding = String(repeating: " ", count: 1_024 - Self.user.utf8.count)
-        #expect(try await ask(Self.user + padding).status == 200)
+        try await expect(ask(Self.user + padding).status, equals: 200)
         let received = try await ask(Self.user + padding + " ")
-        #expect(received.status == 413)
-        #expect(received.calls.isEmpty)
+        expect(received.status, equals: 413)
+        expect(empty: received.calls)
     }
 
     @Test(
@@ -196,24 +196,24 @@ struct RevokeSessionsHandlerTests {
         arguments: ["text/plain", "application/x-www-form-urlencoded", "application/jsonx", ""])
     func otherType(type: String) async throws {
         let received = try await ask(Self.user, [Self.authorization, ("Content-Type", type)])
-        #expect(received.status == 415)
-        #expect(received.calls.isEmpty)
+        expect(received.status, equals: 415)
+        expect(empty: received.calls)
     }
 
     @Test("An unavailable store leads to 503 with Retry-After")
     func storeDown() async throws {
         let received = try await ask(result: .failure(SessionStoreError(.unavailable)))
-        #expect(received.status == 503)
-        #expect(received.headers.first(name: "retry-after") == "5")
+        expect(received.status, equals: 503)
+        expect(received.headers.first(name: "retry-after"), equals: "5")
     }
 
     @Test("Rule 19: it is the only page that changes state, by POST alone, and does not exist without a token")
     func surface() async throws {
         for method in [HTTPMethod.GET, .HEAD, .PUT, .DELETE, .OPTIONS] {
             let received = try await ask(nil, [Self.authorization], method: method)
-            #expect(received.status == 405, "\(method)")
-            #expect(received.headers.first(name: "allow") == "POST")
-            #expect(received.calls.isEmpty)
+            expect(received.status, equals: 405, "\(method)")
+            expect(received.headers.first(name: "allow"), equals: "POST")
+            expect(empty: received.calls)
         }
         let revoking = ScriptedRevoking(.success(1))
         let revocation = RevokeSessionsHandler(token: Secret(Self.token), sessions: revoking, now: { Self.now })
@@ -226,18 +226,18 @@ struct RevokeSessionsHandlerTests {
                 for path in paths {
                     let (response, _) = try await RunningAdminServer.send(
                         .POST, address + path, fields, body: Self.user)
-                    #expect(response.status == .notFound, "\(path)")
+                    expect(response.status, equals: .notFound, "\(path)")
                 }
                 for path in ["/live", "/ready", "/metrics"] {
                     for method in [HTTPMethod.POST, .PUT, .DELETE, .PATCH] {
                         let (response, _) = try await RunningAdminServer.send(
                             method, address + path, fields, body: Self.user)
-                        #expect(response.status == .methodNotAllowed, "\(method) \(path)")
+                        expect(response.status, equals: .methodNotAllowed, "\(method) \(path)")
                     }
                 }
             }
         }
-        #expect(revoking.calls.isEmpty)
+        expect(empty: revoking.calls)
     }
 
     @Test("With an empty token every request is rejected")
@@ -248,9 +248,9 @@ struct RevokeSessionsHandlerTests {
             for value in ["Bearer", "Bearer ", "Bearer x"] {
                 let (response, _) = try await RunningAdminServer.send(
                     .POST, address + "/sessions/revoke", [Self.json, ("Authorization", value)], body: Self.user)
-                #expect(response.status == .unauthorized)
+                expect(response.status, equals: .unauthorized)
             }
         }
-        #expect(revoking.calls.isEmpty)
+        expect(empty: revoking.calls)
     }
 }

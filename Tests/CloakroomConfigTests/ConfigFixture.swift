@@ -125,7 +125,7 @@ final class ConfigFixture {
         _ message: String, at place: String = "", in text: String, replacing piece: String, by other: String
     ) throws {
         let errors = try valueErrors(in: text, replacing: piece, by: other)
-        #expect(
+        expect(
             errors.contains { $0.contains(message) && (place.isEmpty || $0.contains("cloakroom.yaml:\(place)")) },
             "\(errors)")
     }

@@ -1,5 +1,6 @@
 import Logging
 import NIOPosix
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -23,11 +24,11 @@ struct SessionStoreFactoryTests {
         for kind in SessionConfiguration.Store.allCases {
             let made = try make(
                 SessionConfiguration(store: kind, secrets: [Self.secret], sqlite: sqlite, valkey: valkey))
-            #expect(made.store.isAvailable == (kind == .memory), "\(kind)")
-            #expect(made.store.count == 0, "\(kind)")
+            expect(made.store.isAvailable, equals: (kind == .memory), "\(kind)")
+            expect(made.store.count, equals: 0, "\(kind)")
             var limit = RateLimit(name: "few")
             limit.isShared = true
-            #expect(RateBuckets(limit, storage: made.rateLimits).areShared == (kind == .valkey), "\(kind)")
+            expect(RateBuckets(limit, storage: made.rateLimits).areShared, equals: (kind == .valkey), "\(kind)")
         }
     }
 
@@ -39,16 +40,16 @@ struct SessionStoreFactoryTests {
                     SessionConfiguration(
                         store: kind, valkey: ValkeyConfiguration(addresses: [HostAndPort(host: "a", port: 1)])))
             }
-            #expect(error?.store == kind)
-            #expect(error?.description.contains("session.secrets") == true)
+            expect(error?.store, equals: kind)
+            expect(error?.description.contains("session.secrets"), equals: true)
         }
         let account = AccountName(email: "jo@example.com")
         let drawn = try (0..<2).map { _ in try make(SessionConfiguration()).accounts.hash(account) }
-        #expect(drawn[0] != drawn[1])
+        expect(drawn[0] != drawn[1])
         let derived = try (0..<2).map { _ in
             try make(SessionConfiguration(secrets: [Self.secret])).accounts.hash(account)
         }
-        #expect(derived[0] == derived[1])
+        expect(derived[0], equals: derived[1])
         // Gateways with the same newest secret agree on the keys of shared rate limits.
         let other = Secret("fedcba9876543210fedcba9876543210")
         let valkey = ValkeyConfiguration(addresses: [HostAndPort(host: "a", port: 1)])
@@ -56,8 +57,8 @@ struct SessionStoreFactoryTests {
             let made = try make(SessionConfiguration(store: .valkey, secrets: secrets, valkey: valkey))
             return RateKey(peer: "192.0.2.1", hash: made.rateLimits.hash)
         }
-        #expect(keys[0] == keys[1])
-        #expect(keys[0] != keys[2])
+        expect(keys[0], equals: keys[1])
+        expect(keys[0] != keys[2])
     }
 }
 
@@ -89,40 +90,40 @@ struct StoreMeterTests {
     func everyOperation() async throws {
         let store = store(InMemoryRecords())
         var count = 0
-        func expect(_ operations: SessionStoreOperation..., line: Int = #line) {
-            #expect(calls.all.dropFirst(count) == operations.map { Call(operation: $0) }[...], "line \(line)")
+        func expectCalls(_ operations: SessionStoreOperation..., line: Int = #line) {
+            expect(calls.all.dropFirst(count), equals: operations.map { Call(operation: $0) }[...], "line \(line)")
             count = calls.all.count
         }
         let (ticket, session) = try await store.create(Sample.new(), now: now)
-        expect(.insert)
+        expectCalls(.insert)
         _ = try await store.load(ticket, now: now)
-        expect(.read, .cutoffRead)
+        expectCalls(.read, .cutoffRead)
         _ = store.lookup(ticket, now: now + .seconds(200), slides: true)
         await store.writeTouches()
-        expect(.touch)
-        let lease = try #require(try await store.lease(session.key, for: .seconds(5), now: now).lease)
-        expect(.lease)
+        expectCalls(.touch)
+        let lease = try await require(store.lease(session.key, for: .seconds(5), now: now).lease)
+        expectCalls(.lease)
         _ = try await store.save(SessionUpdate(), ticket: ticket, over: session, under: lease, now: now)
-        expect(.replace)
+        expectCalls(.replace)
         await store.release(lease, of: session.key)
-        expect(.release)
-        #expect(try await store.sessions(of: session.user.account, now: now).count == 1)
-        expect(.list)
+        expectCalls(.release)
+        try await expect(store.sessions(of: session.user.account, now: now).count, equals: 1)
+        expectCalls(.list)
         _ = try await store.takeOldest(of: session.user, over: 1, but: session.id, reason: .revoked, now: now)
-        expect(.list)
+        expectCalls(.list)
         _ = try await store.takeAll(.account(session.user.account), reason: .revoked, now: now)
-        expect(.cutoffWrite, .list, .remove)
+        expectCalls(.cutoffWrite, .list, .remove)
         let counter = ThrottleCounter(ThrottleKey(.address, hash: 1), SignInThrottle.rule(.address))
         let result = ThrottleResult([counter], [nil], now: now)
-        #expect(try await store.countAttempt([counter], now: now) == result)
-        #expect(try await store.throttleStates([counter.key], now: now)[0]?.count == 1)
+        try await expect(store.countAttempt([counter], now: now), equals: result)
+        try await expect(store.throttleStates([counter.key], now: now)[0]?.count, equals: 1)
         try await store.removeAttempt([ThrottleCount(counter, over: nil, now: now)], now: now)
-        expect(.throttleWrite, .throttleRead, .throttleWrite)
+        expectCalls(.throttleWrite, .throttleRead, .throttleWrite)
         let mark = MarkKey(.usedLogin, hash: 1)
-        #expect(try await store.setMark([mark], lifetime: .seconds(9), now: now))
-        #expect(try await store.hasMark([mark], now: now))
-        expect(.markWrite, .markRead)
-        #expect(Set(calls.all.map(\.operation)) == Set(SessionStoreOperation.allCases))
+        try await expect(store.setMark([mark], lifetime: .seconds(9), now: now))
+        try await expect(store.hasMark([mark], now: now))
+        expectCalls(.markWrite, .markRead)
+        expect(Set(calls.all.map(\.operation)), equals: Set(SessionStoreOperation.allCases))
     }
 
     @Test("Uses that a part of the store has not written are a failure with a reason")
@@ -136,8 +137,8 @@ struct StoreMeterTests {
         await store.writeTouches()
         records.set { $0.failingPartitions = [] }
         await store.writeTouches()
-        #expect(calls.all.filter { $0.operation == .touch }.map(\.isSuccess) == [false, true])
-        #expect(reasons.all == [.clusterDown])
+        expect(calls.all.filter { $0.operation == .touch }.map(\.isSuccess), equals: [false, true])
+        expect(reasons.all, equals: [.clusterDown])
     }
 
     @Test("A failure is reported as one, and its error is unchanged")
@@ -149,6 +150,6 @@ struct StoreMeterTests {
         var generator = SystemRandomNumberGenerator()
         let ticket = SessionTicket(using: &generator)
         await #expect(throws: SessionStoreError(.unavailable)) { try await store.load(ticket, now: now) }
-        #expect(calls.all == [Call(operation: .read, isSuccess: false)])
+        expect(calls.all, equals: [Call(operation: .read, isSuccess: false)])
     }
 }

@@ -1,5 +1,6 @@
 import CloakroomWire
 import NIOCore
+import TestSupport
 import Testing
 
 @Suite("Chunk encoder")
@@ -13,7 +14,7 @@ struct ChunkEncoderTests {
     func sizes(count: Int, expected: String) {
         var buffer = ByteBuffer()
         ChunkEncoder.writeChunkStart(count, into: &buffer)
-        #expect(String(buffer: buffer) == expected + "\r\n")
+        expect(String(buffer: buffer), equals: expected + "\r\n")
     }
 
     @Test(
@@ -30,10 +31,10 @@ struct ChunkEncoderTests {
         ChunkEncoder.writeLastChunk(into: &buffer)
         buffer.writeString("next")
         var decoder = BodyDecoder(.chunked)
-        #expect(try decoder.next(&buffer) == .data(data))
-        #expect(try decoder.next(&buffer) == .data(data))
-        #expect(try decoder.next(&buffer) == .end)
-        #expect(String(buffer: buffer) == "next")
+        try expect(decoder.next(&buffer), equals: .data(data))
+        try expect(decoder.next(&buffer), equals: .data(data))
+        try expect(decoder.next(&buffer), equals: .end)
+        expect(String(buffer: buffer), equals: "next")
     }
 
     @Test("RFC 9112 §7.1.2: trailers follow the last chunk and are parsed unchanged")
@@ -41,17 +42,17 @@ struct ChunkEncoderTests {
         let lines = ByteBuffer(string: "A: b\r\nC: d\r\n")
         var buffer = ByteBuffer()
         ChunkEncoder.writeLastChunk(trailers: lines, into: &buffer)
-        #expect(String(buffer: buffer) == "0\r\nA: b\r\nC: d\r\n\r\n")
+        expect(String(buffer: buffer), equals: "0\r\nA: b\r\nC: d\r\n\r\n")
         var decoder = BodyDecoder(.chunked)
-        #expect(try decoder.next(&buffer) == .end)
+        try expect(decoder.next(&buffer), equals: .end)
         let section = decoder.takeTrailers()
-        #expect(section?.bytes == lines)
+        expect(section?.bytes, equals: lines)
     }
 
     @Test("Without trailers the end is a plain last chunk", arguments: [nil, ByteBuffer()])
     func noTrailers(lines: ByteBuffer?) {
         var buffer = ByteBuffer()
         ChunkEncoder.writeLastChunk(trailers: lines, into: &buffer)
-        #expect(String(buffer: buffer) == "0\r\n\r\n")
+        expect(String(buffer: buffer), equals: "0\r\n\r\n")
     }
 }

@@ -1,4 +1,5 @@
 import CloakroomWire
+import TestSupport
 import Testing
 
 @Suite("Messages on the wire")
@@ -19,9 +20,9 @@ struct CorpusTests {
     func responsesToHead(field: String) {
         let head = "HTTP/1.1 200 OK\r\n\(field)\r\n\r\n"
         let transcript = MessageReader.read(Array((head + head).utf8), .responses(isToHead: true))
-        #expect(transcript.messages.count == 2)
-        #expect(transcript.error == nil)
-        #expect(transcript.leftover.isEmpty)
+        expect(transcript.messages.count, equals: 2)
+        expect(transcript.error, equals: nil)
+        expect(empty: transcript.leftover)
     }
 
     @Test("Every error has a case, except those of Host and Connection, which are detected later")
@@ -31,13 +32,13 @@ struct CorpusTests {
         let elsewhere: Set<WireError> = [
             .host, .headTooLarge, .tooManyFields, .targetTooLong, .connectionOptions,
         ]
-        #expect(Set(cases.compactMap(\.error)).union(elsewhere) == Set(WireError.allCases))
+        expect(Set(cases.compactMap(\.error)).union(elsewhere), equals: Set(WireError.allCases))
     }
 
     private func check(_ message: WireCase, _ direction: MessageReader.Direction) {
         let transcript = MessageReader.read(message.bytes, direction)
-        #expect(transcript.messages == message.messages)
-        #expect(transcript.error == message.error)
-        #expect(transcript.leftover == message.leftover)
+        expect(transcript.messages, equals: message.messages)
+        expect(transcript.error, equals: message.error)
+        expect(transcript.leftover, equals: message.leftover)
     }
 }

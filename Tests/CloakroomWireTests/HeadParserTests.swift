@@ -1,5 +1,6 @@
 import CloakroomWire
 import NIOCore
+import TestSupport
 import Testing
 
 @Suite("A head's parser")
@@ -9,11 +10,11 @@ struct HeadParserTests {
         var buffer = ByteBuffer(string: "\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\nrest")
         var parser = HeadParser(limits: HeadLimits())
         var head = RequestHead()
-        #expect(try parser.parse(&buffer, into: &head))
-        #expect(String(buffer: head.bytes) == "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-        #expect(String(buffer: buffer) == "rest")
-        #expect(head.fields.map(\.name) == [.host])
-        #expect(head.fields.allSatisfy { !$0.isStripped })
+        try expect(parser.parse(&buffer, into: &head))
+        expect(String(buffer: head.bytes), equals: "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        expect(String(buffer: buffer), equals: "rest")
+        expect(head.fields.map(\.name), equals: [.host])
+        expect(head.fields.allSatisfy { !$0.isStripped })
     }
 
     @Test("reports whether part of a head has been parsed")
@@ -21,12 +22,12 @@ struct HeadParserTests {
         var parser = HeadParser(limits: HeadLimits())
         var head = RequestHead()
         var buffer = ByteBuffer(string: "GET / HTTP/1.1\r\n")
-        #expect(!parser.isInHead)
-        #expect(try !parser.parse(&buffer, into: &head))
-        #expect(parser.isInHead)
+        expect(!parser.isInHead)
+        try expect(!parser.parse(&buffer, into: &head))
+        expect(parser.isInHead)
         buffer.writeString("\r\n")
-        #expect(try parser.parse(&buffer, into: &head))
-        #expect(!parser.isInHead)
+        try expect(parser.parse(&buffer, into: &head))
+        expect(!parser.isInHead)
     }
 
     @Test("resets a reused head")
@@ -34,13 +35,13 @@ struct HeadParserTests {
         var parser = HeadParser(limits: HeadLimits())
         var head = RequestHead()
         var buffer = ByteBuffer(string: "GET /long HTTP/1.0\r\nA: b\r\nC: d\r\n\r\nPUT / HTTP/1.1\r\nE: f\r\n\r\n")
-        #expect(try parser.parse(&buffer, into: &head))
+        try expect(parser.parse(&buffer, into: &head))
         head.reset()
-        #expect(head.fields.isEmpty)
-        #expect(try parser.parse(&buffer, into: &head))
-        #expect(head.fields.count == 1)
-        #expect(head.minorVersion == 1)
-        #expect(head.target == ByteRange(start: 4, count: 1))
+        expect(empty: head.fields)
+        try expect(parser.parse(&buffer, into: &head))
+        expect(head.fields.count, equals: 1)
+        expect(head.minorVersion, equals: 1)
+        expect(head.target, equals: ByteRange(start: 4, count: 1))
     }
 
     @Test("RFC 9110 §5.5: finds an invalid byte at any position of a value")
@@ -57,6 +58,6 @@ struct HeadParserTests {
                 if error != expected { wrong.append("byte \(byte) at \(place)") }
             }
         }
-        #expect(wrong.isEmpty)
+        expect(empty: wrong)
     }
 }

@@ -1,5 +1,6 @@
 import CloakroomWire
 import NIOCore
+import TestSupport
 import Testing
 
 @Suite("Writing a message head")
@@ -24,14 +25,14 @@ struct HeadWriterTests {
     func parts(size: Int) {
         var buffer = ByteBuffer()
         write(reserving: size, into: &buffer)
-        #expect(String(buffer: buffer) == "GET 234?78 é 0123456789abcdef\r\n")
+        expect(String(buffer: buffer), equals: "GET 234?78 é 0123456789abcdef\r\n")
         var calls = 0
         let bytes = [UInt8](reserving: size, from: &calls) { writer, calls in
             calls += 1
             append(to: &writer)
         }
-        #expect(String(decoding: bytes, as: UTF8.self) == "GET 234?78 é 0123456789abcdef\r\n")
-        #expect(calls == (size < bytes.count ? 2 : 1))
+        expect(String(decoding: bytes, as: UTF8.self), equals: "GET 234?78 é 0123456789abcdef\r\n")
+        expect(calls, equals: (size < bytes.count ? 2 : 1))
     }
 
     @Test("A head is written after the content of the buffer, which stays", arguments: [1, 1_000])
@@ -39,8 +40,8 @@ struct HeadWriterTests {
         var buffer = ByteBuffer(string: "before ")
         let other = buffer
         write(reserving: size, into: &buffer)
-        #expect(String(buffer: buffer) == "before GET 234?78 é 0123456789abcdef\r\n")
-        #expect(String(buffer: other) == "before ")
+        expect(String(buffer: buffer), equals: "before GET 234?78 é 0123456789abcdef\r\n")
+        expect(String(buffer: other), equals: "before ")
     }
 
     @Test("Numbers are written in decimal", arguments: [0, 9, 10, 200, 65_536, 1_000_000_007, Int.max])
@@ -51,7 +52,7 @@ struct HeadWriterTests {
             writer.append(decimal: value)
             writer.append(">")
         }
-        #expect(String(buffer: buffer) == "<\(value)>")
+        expect(String(buffer: buffer), equals: "<\(value)>")
     }
 
     @Test("Nothing is written for no parts")
@@ -62,10 +63,10 @@ struct HeadWriterTests {
             writer.append([])
             writer.append(Self.source.span.bytes.extracting(3..<3))
         }
-        #expect(buffer.readableBytes == 0)
+        expect(buffer.readableBytes, equals: 0)
         var nothing: Void = ()
         let bytes = [UInt8](reserving: 0, from: &nothing) { _, _ in }
-        #expect(bytes.isEmpty)
+        expect(empty: bytes)
     }
 
     @Test(
@@ -79,13 +80,13 @@ struct HeadWriterTests {
         var input = ByteBuffer(string: "GET / HTTP/1.1\r\nA: 1\r\nBb: 2\r\nC:3\r\n\r\n")
         var parser = HeadParser(limits: HeadLimits())
         var head = RequestHead()
-        #expect(try parser.parse(&input, into: &head))
+        try expect(parser.parse(&input, into: &head))
         for index in stripped { head.fields[index].isStripped = true }
         var buffer = ByteBuffer()
         buffer.writeHead(reserving: 64) { writer in
             writer.append(
                 fields: head.fields, of: head.bytes.readableBytesSpan, end: head.bytes.readableBytes - 2)
         }
-        #expect(String(buffer: buffer) == expected)
+        expect(String(buffer: buffer), equals: expected)
     }
 }

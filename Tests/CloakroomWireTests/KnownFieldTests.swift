@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import CloakroomWire
@@ -12,9 +13,9 @@ struct KnownFieldTests {
     @Test("are recognized in any case", arguments: KnownField.allCases.filter { $0 != .other })
     func names(known: KnownField) {
         let title = known.text.split(separator: "-").map { $0.prefix(1).uppercased() + $0.dropFirst() }
-        #expect(field(known.text) == known)
-        #expect(field(known.text.uppercased()) == known)
-        #expect(field(title.joined(separator: "-")) == known)
+        expect(field(known.text), equals: known)
+        expect(field(known.text.uppercased()), equals: known)
+        expect(field(title.joined(separator: "-")), equals: known)
     }
 
     @Test("are not recognized if one character differs", arguments: KnownField.allCases.filter { $0 != .other })
@@ -26,17 +27,17 @@ struct KnownFieldTests {
                 var other = name
                 other[place] = byte
                 let found = KnownFieldTable.shared.field(other.span, from: 0, count: other.count)
-                #expect(found == .other, "\(String(decoding: other, as: UTF8.self))")
+                expect(found, equals: .other, "\(String(decoding: other, as: UTF8.self))")
             }
         }
-        #expect(field(known.text + "x") == .other)
-        #expect(field(String(known.text.dropLast())) == .other)
+        expect(field(known.text + "x"), equals: .other)
+        expect(field(String(known.text.dropLast())), equals: .other)
     }
 
     @Test("are not recognized by a name that is longer than all known names")
     func longNames() {
-        #expect(field(String(repeating: "a", count: 26)) == .other)
-        #expect(field(String(repeating: "a", count: 10_000)) == .other)
-        #expect(field("") == .other)
+        expect(field(String(repeating: "a", count: 26)), equals: .other)
+        expect(field(String(repeating: "a", count: 10_000)), equals: .other)
+        expect(field(""), equals: .other)
     }
 }

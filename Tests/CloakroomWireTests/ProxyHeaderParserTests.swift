@@ -128,7 +128,7 @@ struct ProxyHeaderParserTests {
         if let header = try parser.parse(&buffer) {
             return (header, Array(buffer.readableBytesView) + bytes[cut...])
         }
-        #expect(buffer.readableBytes == 0)
+        expect(buffer.readableBytes, equals: 0)
         buffer = ByteBuffer(bytes: bytes[cut...])
         let header = try parser.parse(&buffer)
         return (header, Array(buffer.readableBytesView))
@@ -140,10 +140,10 @@ struct ProxyHeaderParserTests {
         // Every split, except for the header with the maximum of extensions.
         for cut in stride(from: 0, through: example.header.count, by: example.header.count > 300 ? 97 : 1) {
             let (header, rest) = try Self.read(example.header + following, cut: cut)
-            #expect(header != nil)
-            #expect(header?.source?.ipAddress == example.address)
-            if example.address != nil { #expect(header?.source?.port == example.port) }
-            #expect(rest == following)
+            expect(header != nil)
+            expect(header?.source?.ipAddress, equals: example.address)
+            if example.address != nil { expect(header?.source?.port, equals: example.port) }
+            expect(rest, equals: following)
         }
     }
 
@@ -151,7 +151,7 @@ struct ProxyHeaderParserTests {
     func incomplete(_ example: Good) throws {
         var parser = ProxyHeaderParser()
         var buffer = ByteBuffer(bytes: example.header.dropLast())
-        #expect(try parser.parse(&buffer) == nil)
+        try expect(parser.parse(&buffer), equals: nil)
     }
 
     @Test("Anything else is rejected at every split", arguments: others)

@@ -1,5 +1,6 @@
 import CloakroomWire
 import NIOCore
+import TestSupport
 import Testing
 
 @Suite("WebSocket frame boundaries (RFC 6455 §5.2)")
@@ -52,13 +53,13 @@ struct WebSocketFrameTrackerTests {
     @Test("A frame in any form ends exactly with its last byte", arguments: heads)
     func oneFrame(head: Head) {
         let frame = head.frame
-        #expect(Self.scan(frame).isAtFrameBoundary)
+        expect(Self.scan(frame).isAtFrameBoundary)
         for count in 1...min(frame.count - 1, head.bytes.count + 2) where count < frame.count {
-            #expect(!Self.scan(frame.prefix(count)).isAtFrameBoundary, "\(count) bytes")
+            expect(!Self.scan(frame.prefix(count)).isAtFrameBoundary, "\(count) bytes")
         }
-        #expect(!Self.scan(frame.dropLast()).isAtFrameBoundary)
-        #expect(!Self.scan(frame + [0x81]).isAtFrameBoundary)
-        #expect(Self.scan(frame + [0x81, 0]).isAtFrameBoundary)
+        expect(!Self.scan(frame.dropLast()).isAtFrameBoundary)
+        expect(!Self.scan(frame + [0x81]).isAtFrameBoundary)
+        expect(Self.scan(frame + [0x81, 0]).isAtFrameBoundary)
     }
 
     @Test("Byte-by-byte input gives the same result at every byte", arguments: heads.filter { $0.payload <= 256 })
@@ -68,25 +69,25 @@ struct WebSocketFrameTrackerTests {
         for (index, byte) in frame.enumerated() {
             scan.advance(over: ByteBuffer(bytes: [byte]))
             let isEnd = index + 1 == head.frame.count || index + 1 == frame.count
-            #expect(scan.isAtFrameBoundary == isEnd, "byte \(index)")
+            expect(scan.isAtFrameBoundary, equals: isEnd, "byte \(index)")
         }
     }
 
     @Test("The position before the first byte is a boundary, also after empty input")
     func empty() {
         var scan = WebSocketFrameTracker()
-        #expect(scan.isAtFrameBoundary)
+        expect(scan.isAtFrameBoundary)
         scan.advance(over: ByteBuffer())
-        #expect(scan == WebSocketFrameTracker())
+        expect(scan, equals: WebSocketFrameTracker())
     }
 
     @Test("A frame longer than any memory is tracked like any other")
     func enormous() {
         for top: UInt8 in [0x7f, 0xff] {
             var scan = Self.scan([0x82, 127, top, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff])
-            #expect(!scan.isAtFrameBoundary)
+            expect(!scan.isAtFrameBoundary)
             for _ in 0..<10 { scan.advance(over: ByteBuffer(repeating: 0, count: 100_000)) }
-            #expect(!scan.isAtFrameBoundary)
+            expect(!scan.isAtFrameBoundary)
         }
     }
 
@@ -105,8 +106,8 @@ struct WebSocketFrameTrackerTests {
                 }
                 // Part of the head was forwarded before it was complete.
                 let isCut = frame.map { $0 < cut && cut < $0 + head } ?? false
-                #expect(result == (isCut ? cut : frame), "limit \(limit), cut at \(cut)")
-                #expect(scan.isAtFrameBoundary == !isCut, "limit \(limit), cut at \(cut)")
+                expect(result, equals: (isCut ? cut : frame), "limit \(limit), cut at \(cut)")
+                expect(scan.isAtFrameBoundary, equals: !isCut, "limit \(limit), cut at \(cut)")
             }
         }
     }
@@ -114,20 +115,20 @@ struct WebSocketFrameTrackerTests {
     @Test("Rule 84: a message that never ends and a long control frame are too large")
     func endlessMessage() {
         var scan = WebSocketFrameTracker()
-        for _ in 0..<10 { #expect(scan.advance(over: ByteBuffer(bytes: [0x02, 1, 0]), limit: 10) == nil) }
-        #expect(scan.advance(over: ByteBuffer(bytes: [0x02, 1, 0]), limit: 10) == 0)
+        for _ in 0..<10 { expect(scan.advance(over: ByteBuffer(bytes: [0x02, 1, 0]), limit: 10), equals: nil) }
+        expect(scan.advance(over: ByteBuffer(bytes: [0x02, 1, 0]), limit: 10), equals: 0)
         for (form, payload, result) in [(0, 125, nil), (2, 126, 0)] as [(Int, Int, Int?)] {
             let ping = Head(0x89, payload: payload, form: form, isMasked: false).frame
             var scan = WebSocketFrameTracker()
-            #expect(scan.advance(over: ByteBuffer(bytes: ping), limit: 10) == result)
-            #expect(Self.scan(ping).isAtFrameBoundary)
+            expect(scan.advance(over: ByteBuffer(bytes: ping), limit: 10), equals: result)
+            expect(Self.scan(ping).isAtFrameBoundary)
         }
         // Together more than 2⁶⁴ bytes: too large with any limit, and none without one.
         let sum = ByteBuffer(bytes: [0x01, 1, 0, 0x80, 127] + [UInt8](repeating: 0xff, count: 8))
         var (limited, unlimited) = (WebSocketFrameTracker(), WebSocketFrameTracker())
-        #expect(limited.advance(over: sum, limit: 1 << 30) == 3)
-        #expect(unlimited.advance(over: sum) == nil)
-        #expect(!unlimited.isAtFrameBoundary)
+        expect(limited.advance(over: sum, limit: 1 << 30), equals: 3)
+        expect(unlimited.advance(over: sum), equals: nil)
+        expect(!unlimited.isAtFrameBoundary)
     }
 
     @Test("Only the readable bytes are scanned")
@@ -137,7 +138,7 @@ struct WebSocketFrameTrackerTests {
         bytes.moveWriterIndex(to: bytes.writerIndex - 1)
         var scan = WebSocketFrameTracker()
         scan.advance(over: bytes)
-        #expect(scan.isAtFrameBoundary)
+        expect(scan.isAtFrameBoundary)
     }
 }
 
@@ -145,20 +146,20 @@ struct WebSocketFrameTrackerTests {
 struct WebSocketCloseTests {
     @Test("A frame to a client is not masked (RFC 6455 §5.1)")
     func toClient() {
-        #expect(WebSocketClose.frame(.goingAway, mask: nil) == ByteBuffer(bytes: [0x88, 2, 0x03, 0xe9]))
-        #expect(WebSocketClose.frame(.policyViolation, mask: nil) == ByteBuffer(bytes: [0x88, 2, 0x03, 0xf0]))
+        expect(WebSocketClose.frame(.goingAway, mask: nil), equals: ByteBuffer(bytes: [0x88, 2, 0x03, 0xe9]))
+        expect(WebSocketClose.frame(.policyViolation, mask: nil), equals: ByteBuffer(bytes: [0x88, 2, 0x03, 0xf0]))
     }
 
     @Test("A frame to a server is masked (RFC 6455 §5.3)")
     func toServer() {
         let frame = WebSocketClose.frame(.policyViolation, mask: 0x1234_5678)
-        #expect(frame == ByteBuffer(bytes: [0x88, 0x82, 0x12, 0x34, 0x56, 0x78, 0x03 ^ 0x12, 0xf0 ^ 0x34]))
+        expect(frame, equals: ByteBuffer(bytes: [0x88, 0x82, 0x12, 0x34, 0x56, 0x78, 0x03 ^ 0x12, 0xf0 ^ 0x34]))
     }
 
     @Test("It is one frame with any mask", arguments: [nil, 0, .max, 0x8000_0001] as [UInt32?])
     func oneFrame(mask: UInt32?) {
         var scan = WebSocketFrameTracker()
         scan.advance(over: WebSocketClose.frame(.goingAway, mask: mask))
-        #expect(scan.isAtFrameBoundary)
+        expect(scan.isAtFrameBoundary)
     }
 }

@@ -1,5 +1,6 @@
 import NIOHTTP1
 import ServiceLifecycle
+import TestSupport
 import Testing
 
 @testable import MockAPI
@@ -13,23 +14,23 @@ struct MockAPITests {
         let port = try await withThrowingTaskGroup(of: Void.self) { tasks in
             tasks.addTask { try await group.run() }
             var iterator = ports.makeAsyncIterator()
-            let port = try #require(await iterator.next())
-            #expect(try await RunningMockAPI(api: api, port: port).send(.GET, "/episodes").status == 200)
+            let port = try await require(iterator.next())
+            try await expect(RunningMockAPI(api: api, port: port).send(.GET, "/episodes").status, equals: 200)
             await group.triggerGracefulShutdown()
             try await tasks.waitForAll()
             return port
         }
-        #expect(try await RunningMockAPI(api: api, port: port).isListening() == false)
+        try await expect(RunningMockAPI(api: api, port: port).isListening(), equals: false)
     }
 
     @Test("withServer returns the result of its body or throws its error, and stops the server")
     func scope() async throws {
         struct Thrown: Error {}
         let running = try await MockAPI.withServer { mock async throws in
-            #expect(try await mock.isListening())
+            try await expect(mock.isListening())
             return mock
         }
-        #expect(try await running.isListening() == false)
+        try await expect(running.isListening(), equals: false)
         await #expect(throws: Thrown.self) { try await MockAPI.withServer { _ in throw Thrown() } }
     }
 
@@ -41,15 +42,15 @@ struct MockAPITests {
         var token: String?
         for _ in 0..<2 {
             let server = Task { try await api.run() }
-            let mock = RunningMockAPI(api: api, port: try #require(await iterator.next()))
+            let mock = RunningMockAPI(api: api, port: try await require(iterator.next()))
             if let token {
-                #expect(try await mock.refresh(token).status == 200)
+                try await expect(mock.refresh(token).status, equals: 200)
             } else {
                 token = try await mock.signIn().refreshToken
             }
             server.cancel()
             _ = await server.result
         }
-        #expect(api.observations.snapshot().refreshes == 1)
+        expect(api.observations.snapshot().refreshes, equals: 1)
     }
 }

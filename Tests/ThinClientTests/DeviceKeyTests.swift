@@ -1,5 +1,6 @@
 import Foundation
 import Synchronization
+import TestSupport
 import Testing
 import ThinClient
 
@@ -29,7 +30,7 @@ struct DeviceKeyTests {
 
     private func client(_ other: (any Transport)? = nil) throws -> GatewayClient {
         GatewayClient(
-            gateway: try #require(URL(string: Self.gateway)), fields: ["X-CSRF": "1"], transport: other ?? transport,
+            gateway: try require(URL(string: Self.gateway)), fields: ["X-CSRF": "1"], transport: other ?? transport,
             deviceKey: ScriptedKey())
     }
 
@@ -55,7 +56,7 @@ struct DeviceKeyTests {
 
     /// The parts of a proof, the first two decoded.
     private func parts(of sent: ScriptedTransport.Sent) throws -> [String] {
-        let field = try #require(sent.fields["secure-session-response"])
+        let field = try require(sent.fields["secure-session-response"])
         return field.split(separator: ".").enumerated().map { index, part in
             let padded = String(part).replacing("-", with: "+").replacing("_", with: "/")
             let data = Data(base64Encoded: padded + String(repeating: "=", count: (4 - padded.count % 4) % 4))
@@ -72,17 +73,18 @@ struct DeviceKeyTests {
         let client = try await signedIn(seconds: 600)
         transport.respond(200, "[]")
         _ = try await client.data("GET", "/videos")
-        #expect(paths == ["POST/auth", "POST/auth/device", "GET/videos"])
+        expect(paths, equals: ["POST/auth", "POST/auth/device", "GET/videos"])
         let sent = transport.sent[1]
-        #expect(sent.fields["x-csrf"] == "1" && sent.fields["sec-secure-session-id"] == nil && sent.body == nil)
+        expect(sent.fields["x-csrf"] == "1" && sent.fields["sec-secure-session-id"] == nil && sent.body == nil)
         let x = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"
         let y = "ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8"
-        #expect(
-            try parts(of: sent) == [
+        try expect(
+            parts(of: sent),
+            equals: [
                 #"{"typ":"dbsc+jwt","alg":"ES256","jwk":{"kty":"EC","crv":"P-256","x":"\#(x)","y":"\#(y)"}}"#,
                 #"{"jti":"C1"}"#, "64",
             ])
-        #expect(transport.sent[2].fields["secure-session-response"] == nil)
+        expect(transport.sent[2].fields["secure-session-response"], equals: nil)
     }
 
     @Test("refreshes the proof 60 seconds before its end, and not after it: then the gateway sends a challenge")
@@ -94,10 +96,10 @@ struct DeviceKeyTests {
             transport.respond(200, "[]")
             _ = try await client.data("GET", "/videos")
             let sent = Array(transport.sent.dropFirst(earlier + 2))
-            #expect(sent.count == (isRefreshed ? 2 : 1), "\(seconds)")
+            expect(sent.count, equals: (isRefreshed ? 2 : 1), "\(seconds)")
             guard isRefreshed, let refresh = sent.first else { continue }
-            #expect(refresh.fields["sec-secure-session-id"] == "\"00ab\"")
-            #expect(try parts(of: refresh) == [#"{"typ":"dbsc+jwt","alg":"ES256"}"#, #"{"jti":"C2"}"#, "64"])
+            expect(refresh.fields["sec-secure-session-id"], equals: "\"00ab\"")
+            try expect(parts(of: refresh), equals: [#"{"typ":"dbsc+jwt","alg":"ES256"}"#, #"{"jti":"C2"}"#, "64"])
         }
     }
 
@@ -109,21 +111,21 @@ struct DeviceKeyTests {
         proof(204, seconds: 600, next: "C8")
         transport.respond(201, "[]")
         _ = try await client.data("POST", "/videos", body: Data("v".utf8))
-        #expect(paths == ["POST/videos", "POST/auth/device", "POST/videos"])
-        #expect(try parts(of: transport.sent[1])[1] == #"{"jti":"C7"}"# && transport.sent[2].body == "v")
+        expect(paths, equals: ["POST/videos", "POST/auth/device", "POST/videos"])
+        try expect(parts(of: transport.sent[1])[1] == #"{"jti":"C7"}"# && transport.sent[2].body == "v")
 
         transport.problem(401, problem, Self.challenge("C9"))
         proof(204, seconds: 600, next: "C10")
         transport.problem(401, problem, Self.challenge("C11"))
         await #expect(throws: ClientError.self) { try await client.data("GET", "/videos") }
-        #expect(transport.sent.count == 6)
+        expect(transport.sent.count, equals: 6)
 
         transport.problem(401, problem, Self.challenge("C12"))
         transport.respond(403, "", Self.challenge("C13"))
         await #expect(throws: ClientError.self) { try await client.data("GET", "/videos") }
         transport.problem(401, #""code":"unauthorized","reason":"revoked""#)
         await #expect(throws: ClientError.self) { try await client.data("GET", "/videos") }
-        #expect(transport.sent.count == 9)
+        expect(transport.sent.count, equals: 9)
     }
 
     @Test(
@@ -140,7 +142,7 @@ struct DeviceKeyTests {
             _ = try await client.data("GET", "/videos")
         }
         let device = "POST/auth/device"
-        #expect(paths == ["POST/auth", device] + (status == 503 ? [device] : []) + ["GET/videos", "GET/videos"])
+        expect(paths, equals: ["POST/auth", device] + (status == 503 ? [device] : []) + ["GET/videos", "GET/videos"])
     }
 
     /// Rejects all requests until there is a proof.
@@ -148,7 +150,7 @@ struct DeviceKeyTests {
         let proofs = Mutex((requested: 0, made: 0))
 
         func send(_ request: URLRequest) async throws -> (Data, HTTPURLResponse) {
-            let url = try #require(request.url)
+            let url = try require(request.url)
             var (status, fields) = (200, ["Content-Type": "application/problem+json"])
             if url.path().hasSuffix("/device") {
                 proofs.withLock { $0.requested += 1 }
@@ -161,7 +163,7 @@ struct DeviceKeyTests {
             fields["Secure-Session-Challenge"] = #""C";id="00ab""#
             let body = #"{"code":"unauthorized","detail":"d","reason":"unproven"}"#
             let response = HTTPURLResponse(url: url, statusCode: status, httpVersion: nil, headerFields: fields)
-            return (Data(body.utf8), try #require(response))
+            return (Data(body.utf8), try require(response))
         }
     }
 
@@ -174,6 +176,6 @@ struct DeviceKeyTests {
             try await group.waitForAll()
         }
         let proofs = transport.proofs.withLock { [$0.requested, $0.made] }
-        #expect(proofs == [1, 1])
+        expect(proofs, equals: [1, 1])
     }
 }

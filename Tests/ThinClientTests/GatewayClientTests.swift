@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 import ThinClient
 
@@ -12,7 +13,7 @@ struct GatewayClientTests {
     private let transport = ScriptedTransport()
 
     private func client(_ url: String = "https://app.example.com", accounts: String = "/auth") throws -> GatewayClient {
-        GatewayClient(gateway: try #require(URL(string: url)), accounts: accounts, transport: transport)
+        GatewayClient(gateway: try require(URL(string: url)), accounts: accounts, transport: transport)
     }
 
     private func failure<R>(of call: () async throws -> R) async -> ClientError? {
@@ -33,32 +34,32 @@ struct GatewayClientTests {
             "expiresAt":"2026-11-21T19:20:42Z","idleTimeoutSeconds":900}}
             """)
         let signedIn = try await client().signIn(name: "jo@example.com", password: "p\"w", as: User.self)
-        #expect(signedIn.user == User(id: 1, joinedAt: Date(timeIntervalSince1970: 1_767_225_600)))
-        #expect(signedIn.session.expiresAt.timeIntervalSince(signedIn.session.createdAt) == 8 * 3_600)
-        #expect(signedIn.session.idleTimeout == .seconds(900))
-        let sent = try #require(transport.sent.first)
-        #expect(sent.method == "POST")
-        #expect(sent.url == "https://app.example.com/auth")
-        #expect(sent.fields["content-type"] == "application/json")
+        expect(signedIn.user, equals: User(id: 1, joinedAt: Date(timeIntervalSince1970: 1_767_225_600)))
+        expect(signedIn.session.expiresAt.timeIntervalSince(signedIn.session.createdAt), equals: 8 * 3_600)
+        expect(signedIn.session.idleTimeout, equals: .seconds(900))
+        let sent = try require(transport.sent.first)
+        expect(sent.method, equals: "POST")
+        expect(sent.url, equals: "https://app.example.com/auth")
+        expect(sent.fields["content-type"], equals: "application/json")
         let body = try JSONDecoder().decode([String: String].self, from: Data((sent.body ?? "").utf8))
-        #expect(body == ["email": "jo@example.com", "password": "p\"w"])
+        expect(body, equals: ["email": "jo@example.com", "password": "p\"w"])
     }
 
     @Test("asks to stay signed in with a boolean, and uses the configured member, prefix and fields")
     func options() async throws {
         let client = GatewayClient(
-            gateway: try #require(URL(string: "https://app.example.com/base")), accounts: "/account",
+            gateway: try require(URL(string: "https://app.example.com/base")), accounts: "/account",
             nameMember: "username", fields: ["X-CSRF": "1"], transport: transport)
         _ = await failure {
             try await client.signIn(name: "Jo", password: "x", staysSignedIn: true, as: User.self)
         }
-        let sent = try #require(transport.sent.first)
-        #expect(sent.url == "https://app.example.com/base/account")
-        #expect(sent.fields["x-csrf"] == "1")
-        let body = try #require(
-            try JSONSerialization.jsonObject(with: Data((sent.body ?? "").utf8)) as? [String: Any])
-        #expect(body["username"] as? String == "Jo")
-        #expect(body["persistent"] as? Bool == true)
+        let sent = try require(transport.sent.first)
+        expect(sent.url, equals: "https://app.example.com/base/account")
+        expect(sent.fields["x-csrf"], equals: "1")
+        let body = try require(
+            JSONSerialization.jsonObject(with: Data((sent.body ?? "").utf8)) as? [String: Any])
+        expect(body["username"] as? String, equals: "Jo")
+        expect(body["persistent"] as? Bool, equals: true)
     }
 
     @Test("begins a sign-in in a browser with the members that are given, and completes it with the code")
@@ -67,18 +68,18 @@ struct GatewayClientTests {
         transport.respond(200, #"{"url":"\#(page)","expiresAt":"2026-11-21T11:30:42Z"}"#)
         transport.respond(200, #"{"url":"\#(page)","expiresAt":"2026-11-21T11:30:42Z"}"#)
         let client = try client()
-        #expect(try await client.beginSignIn(app: "shop").absoluteString == page)
+        try await expect(client.beginSignIn(app: "shop").absoluteString, equals: page)
         _ = try await client.beginSignIn(
             app: "shop", identity: "company", for: "invoice", staysSignedIn: true, port: 49_152,
             parameters: ["login_hint": "jo"])
         let bodies = try transport.sent.map {
-            try #require(try JSONSerialization.jsonObject(with: Data(($0.body ?? "").utf8)) as? [String: Any])
+            try require(JSONSerialization.jsonObject(with: Data(($0.body ?? "").utf8)) as? [String: Any])
         }
-        #expect(Set(bodies[0].keys) == ["app", "persistent"])
-        #expect(bodies.map { $0["persistent"] as? Bool } == [false, true])
-        #expect(bodies[1]["for"] as? String == "invoice" && bodies[1]["identity"] as? String == "company")
-        #expect(bodies[1]["port"] as? Int == 49_152)
-        #expect(bodies[1]["parameters"] as? [String: String] == ["login_hint": "jo"])
+        expect(Set(bodies[0].keys), equals: ["app", "persistent"])
+        expect(bodies.map { $0["persistent"] as? Bool }, equals: [false, true])
+        expect(bodies[1]["for"] as? String == "invoice" && bodies[1]["identity"] as? String == "company")
+        expect(bodies[1]["port"] as? Int, equals: 49_152)
+        expect(bodies[1]["parameters"] as? [String: String], equals: ["login_hint": "jo"])
 
         transport.respond(
             200,
@@ -86,10 +87,12 @@ struct GatewayClientTests {
             {"user":{"id":1,"joinedAt":null},"session":{"createdAt":"2026-11-21T11:20:42Z",\
             "expiresAt":"2026-11-21T19:20:42Z","idleTimeoutSeconds":900}}
             """)
-        let callback = try #require(URL(string: "com.example.shop:/signed-in?code=C-_1"))
-        #expect(try await client.completeSignIn(callback, as: User.self).user.id == 1)
-        #expect(transport.sent.map(\.url) == ["/app", "/app", "/app/code"].map { "https://app.example.com/auth\($0)" })
-        #expect(transport.sent.last?.body == #"{"code":"C-_1"}"#)
+        let callback = try require(URL(string: "com.example.shop:/signed-in?code=C-_1"))
+        try await expect(client.completeSignIn(callback, as: User.self).user.id, equals: 1)
+        expect(
+            transport.sent.map(\.url),
+            equals: ["/app", "/app", "/app/code"].map { "https://app.example.com/auth\($0)" })
+        expect(transport.sent.last?.body, equals: #"{"code":"C-_1"}"#)
     }
 
     @Test(
@@ -98,10 +101,10 @@ struct GatewayClientTests {
             ("?error=login_refused", ClientError.Code.loginRefused), ("", .invalidResponse), ("?a=1", .invalidResponse),
         ])
     func failedSignInWithBrowser(query: String, code: ClientError.Code) async throws {
-        let callback = try #require(URL(string: "com.example.shop:/signed-in\(query)"))
+        let callback = try require(URL(string: "com.example.shop:/signed-in\(query)"))
         let client = try client()
-        #expect(await failure { try await client.completeSignIn(callback, as: User.self) }?.code == code)
-        #expect(transport.sent.isEmpty)
+        await expect(failure { try await client.completeSignIn(callback, as: User.self) }?.code, equals: code)
+        expect(empty: transport.sent)
     }
 
     @Test("sends paths and queries percent-encoded, and bodies as JSON with dates in ISO 8601")
@@ -111,26 +114,27 @@ struct GatewayClientTests {
         let client = try client()
         let numbers = try await client.request(
             "GET", "/a b/ü", query: [URLQueryItem(name: "q", value: "x&y=z")], as: [Int].self)
-        #expect(numbers == [1, 2])
+        expect(numbers, equals: [1, 2])
         let made = try await client.request(
             "POST", "/users", body: User(id: 7, joinedAt: Date(timeIntervalSince1970: 0)), as: User.self)
-        #expect(made.id == 7)
-        #expect(
-            transport.sent.map(\.url) == [
+        expect(made.id, equals: 7)
+        expect(
+            transport.sent.map(\.url),
+            equals: [
                 "https://app.example.com/a%20b/%C3%BC?q=x%26y%3Dz", "https://app.example.com/users",
             ])
-        #expect(transport.sent.map { $0.fields["accept"] } == ["application/json", "application/json"])
-        #expect(transport.sent.last?.body?.contains("1970-01-01T00:00:00Z") == true)
-        #expect(transport.sent.first?.fields["content-type"] == nil)
+        expect(transport.sent.map { $0.fields["accept"] }, equals: ["application/json", "application/json"])
+        expect(transport.sent.last?.body?.contains("1970-01-01T00:00:00Z"), equals: true)
+        expect(transport.sent.first?.fields["content-type"], equals: nil)
     }
 
     @Test("signs out, and returns where to continue at a provider")
     func signOut() async throws {
         transport.respond(204)
         transport.respond(200, #"{"next":"https://id.example.com/end?id_token_hint=x"}"#)
-        #expect(try await client().signOut() == nil)
-        #expect(try await client().signOut()?.host() == "id.example.com")
-        #expect(transport.sent.map(\.method) == ["DELETE", "DELETE"])
+        try await expect(client().signOut(), equals: nil)
+        try await expect(client().signOut()?.host(), equals: "id.example.com")
+        expect(transport.sent.map(\.method), equals: ["DELETE", "DELETE"])
     }
 
     @Test("lists and ends sessions")
@@ -144,13 +148,14 @@ struct GatewayClientTests {
         transport.respond(204)
         transport.respond(200, #"{"ended":3}"#)
         let client = try client()
-        let session = try #require(try await client.sessions().first)
-        #expect(session.isCurrent)
-        #expect(session.address == "127.0.0.1")
+        let session = try await require(client.sessions().first)
+        expect(session.isCurrent)
+        expect(session.address, equals: "127.0.0.1")
         try await client.endSession(id: session.id)
-        #expect(try await client.endOtherSessions() == 3)
-        #expect(
-            transport.sent.map { "\($0.method ?? "") \($0.url ?? "")" } == [
+        try await expect(client.endOtherSessions(), equals: 3)
+        expect(
+            transport.sent.map { "\($0.method ?? "") \($0.url ?? "")" },
+            equals: [
                 "GET https://app.example.com/auth/sessions", "DELETE https://app.example.com/auth/sessions/a1b9",
                 "DELETE https://app.example.com/auth/sessions",
             ])
@@ -159,9 +164,9 @@ struct GatewayClientTests {
     @Test("names the page to sign in with, and where it returns to")
     func signInPage() throws {
         let page = try client().signInPage(returningTo: "/videos/1?t=5")
-        #expect(page.path() == "/auth/page")
+        expect(page.path(), equals: "/auth/page")
         let query = URLComponents(url: page, resolvingAgainstBaseURL: false)?.queryItems
-        #expect(query == [URLQueryItem(name: "returnTo", value: "/videos/1?t=5")])
+        expect(query, equals: [URLQueryItem(name: "returnTo", value: "/videos/1?t=5")])
     }
 
     // MARK: - Errors
@@ -170,12 +175,12 @@ struct GatewayClientTests {
     func problem() async throws {
         transport.problem(429, #""code":"throttled""#, ["Retry-After": "7"])
         let throttled = await failure { try await client().data("GET", "/") }
-        #expect(throttled?.code == .throttled)
-        #expect(throttled?.status == 429)
-        #expect(throttled?.retryAfter == .seconds(7))
-        #expect(throttled?.requestID == "abc")
-        #expect(throttled?.userMessage == "Sentence.")
-        #expect(throttled?.requiresSignIn == false)
+        expect(throttled?.code, equals: .throttled)
+        expect(throttled?.status, equals: 429)
+        expect(throttled?.retryAfter, equals: .seconds(7))
+        expect(throttled?.requestID, equals: "abc")
+        expect(throttled?.userMessage, equals: "Sentence.")
+        expect(throttled?.requiresSignIn, equals: false)
     }
 
     @Test(
@@ -184,17 +189,17 @@ struct GatewayClientTests {
     func unauthorized(reason: String, requiresSignIn: Bool) async throws {
         transport.problem(401, "\"code\":\"unauthorized\",\"reason\":\"\(reason)\"")
         let error = await failure { try await client().data("GET", "/") }
-        #expect(error?.reason == reason)
-        #expect(error?.requiresSignIn == requiresSignIn)
+        expect(error?.reason, equals: reason)
+        expect(error?.requiresSignIn, equals: requiresSignIn)
     }
 
     @Test("A step-up has the place to authenticate at")
     func stepUp() async throws {
         transport.problem(401, #""code":"step_up","login":"/auth/login?for=invoice""#)
         let error = await failure { try await client().data("GET", "/") }
-        #expect(error?.code == .stepUp)
-        #expect(error?.login == "/auth/login?for=invoice")
-        #expect(error?.requiresSignIn == false)
+        expect(error?.code, equals: .stepUp)
+        expect(error?.login, equals: "/auth/login?for=invoice")
+        expect(error?.requiresSignIn, equals: false)
     }
 
     @Test("An error of the API, a body that is no problem, invalid JSON and no response are distinct errors")
@@ -209,17 +214,17 @@ struct GatewayClientTests {
             await failure { try await client.request("GET", "/", as: [Int].self) },
             await failure { try await client.data("GET", "/") },
         ]
-        #expect(errors.map { $0?.code } == [.failedRequest, .failedRequest, .invalidResponse, .network])
-        #expect(errors.map { $0?.status } == [500, 401, nil, nil])
-        #expect(errors.first??.userMessage == "Something went wrong. Try again.")
-        #expect(errors.last??.userMessage == "You need a network connection.")
+        expect(errors.map { $0?.code }, equals: [.failedRequest, .failedRequest, .invalidResponse, .network])
+        expect(errors.map { $0?.status }, equals: [500, 401, nil, nil])
+        expect(errors.first??.userMessage, equals: "Something went wrong. Try again.")
+        expect(errors.last??.userMessage, equals: "You need a network connection.")
     }
 
     @Test("Only a status from 200 to 299 is a success", arguments: [199, 300, 302, 399])
     func noSuccess(status: Int) async throws {
         let client = try client()
         transport.respond(status, "{}")
-        #expect(await failure { try await client.data("GET", "/") }?.status == status)
+        await expect(failure { try await client.data("GET", "/") }?.status, equals: status)
     }
 
     @Test("A call that its task cancels is no network failure")
@@ -229,6 +234,6 @@ struct GatewayClientTests {
             withUnsafeCurrentTask { $0?.cancel() }
             return await failure { try await client.data("GET", "/") }
         }
-        #expect(await call.value?.code == .cancelled)
+        await expect(call.value?.code, equals: .cancelled)
     }
 }

@@ -3,6 +3,7 @@ import CloakroomCore
 import CloakroomTelemetry
 import Foundation
 import NIOHTTP1
+import TestSupport
 import Testing
 
 @testable import CloakroomAdmin
@@ -24,13 +25,13 @@ struct StatusPageTests {
             // The query is for the script.
             let (response, body) = try await RunningAdminServer.send(
                 .GET, address + file.rawValue + "?route=%3Cscript%3E")
-            #expect(response.status == .ok)
-            #expect(response.headers["content-type"] == [(types[file] ?? "text/javascript") + "; charset=utf-8"])
-            #expect(response.headers["cache-control"] == ["no-store"])
-            #expect(response.headers["x-content-type-options"] == ["nosniff"])
-            #expect(response.headers["referrer-policy"] == ["no-referrer"])
-            #expect(response.headers["content-security-policy"].first?.contains("frame-ancestors 'none'") == true)
-            #expect(Array(body) == file.content)
+            expect(response.status, equals: .ok)
+            expect(response.headers["content-type"], equals: [(types[file] ?? "text/javascript") + "; charset=utf-8"])
+            expect(response.headers["cache-control"], equals: ["no-store"])
+            expect(response.headers["x-content-type-options"], equals: ["nosniff"])
+            expect(response.headers["referrer-policy"], equals: ["no-referrer"])
+            expect(response.headers["content-security-policy"].first?.contains("frame-ancestors 'none'"), equals: true)
+            expect(Array(body), equals: file.content)
         }
     }
 
@@ -38,8 +39,9 @@ struct StatusPageTests {
     func policy() async throws {
         try await serving { address in
             let (response, _) = try await RunningAdminServer.send(.GET, address + "/")
-            #expect(
-                response.headers["content-security-policy"] == [
+            expect(
+                response.headers["content-security-policy"],
+                equals: [
                     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:;"
                         + " form-action 'none'; base-uri 'none'; frame-ancestors 'none';"
                         + " require-trusted-types-for 'script'; trusted-types 'none'"
@@ -53,32 +55,32 @@ struct StatusPageTests {
     func inline() {
         let html = text(.page)
         let loaded = html.matches(of: /(?:src|href)="([^"]+)"/).map { "/" + $0.1 }
-        #expect(Set(loaded) == ["/status.css", "/draw.js", "/status.js", "/status.json", "/data:,"])
-        #expect(html.matches(of: /<script[^>]*>[^<]/).isEmpty)
-        #expect(html.matches(of: /<style|\sstyle=|\son\w+=|javascript:/).isEmpty)
+        expect(Set(loaded), equals: ["/status.css", "/draw.js", "/status.js", "/status.json", "/data:,"])
+        expect(empty: html.matches(of: /<script[^>]*>[^<]/))
+        expect(empty: html.matches(of: /<style|\sstyle=|\son\w+=|javascript:/))
         let css = text(.style)
-        #expect(css.contains("prefers-color-scheme: dark"))
-        #expect(!css.contains("url(") && !css.contains("@import"))
+        expect(css.contains("prefers-color-scheme: dark"))
+        expect(!css.contains("url(") && !css.contains("@import"))
     }
 
     @Test("Without scripts the page states that it needs them, and links the document")
     func withoutScripts() throws {
         let html = text(.page)
-        let hint = try #require(html.firstMatch(of: /<noscript>([^\0]*)<\/noscript>/)).1
-        #expect(hint.contains("needs JavaScript") && hint.contains("href=\"status.json\""))
+        let hint = try require(html.firstMatch(of: /<noscript>([^\0]*)<\/noscript>/)).1
+        expect(hint.contains("needs JavaScript") && hint.contains("href=\"status.json\""))
     }
 
     @Test("No script turns text into markup or code", arguments: [StatusPage.parts, .script])
     func scripts(file: StatusPage) {
         let script = text(file)
         let sinks = /\.(inner|outer)HTML|insertAdjacentHTML|document\.write|\beval\(|new Function|setAttribute\("style/
-        #expect(script.matches(of: sinks).isEmpty)
+        expect(empty: script.matches(of: sinks))
     }
 
     @Test("The page marks the values that the alerts report")
     func thresholds() {
-        #expect(text(.parts).contains("const errorShare = \(StatusAlert.errorShare);"))
-        #expect(text(.script).contains("const certificateDays = \(StatusAlert.certificateDays);"))
+        expect(text(.parts).contains("const errorShare = \(StatusAlert.errorShare);"))
+        expect(text(.script).contains("const certificateDays = \(StatusAlert.certificateDays);"))
     }
 
     @Test("/status.json is 200 even if the gateway is not ready")
@@ -87,14 +89,14 @@ struct StatusPageTests {
         let failing = ReadinessProbe(name: "session store", failure: "it is unreachable") { false }
         try await serving([failing]) { address in
             let (response, body) = try await RunningAdminServer.send(.GET, address + "/status.json")
-            #expect(response.status == .ok)
-            #expect(response.headers["content-type"] == ["application/json"])
-            #expect(response.headers["cache-control"] == ["no-store"])
-            let document = try #require(try JSONSerialization.jsonObject(with: body) as? [String: Any])
-            #expect(document["state"] as? String == "not_ready")
-            let routes = try #require(document["routes"] as? [[String: Any]])
-            #expect(routes.first?["name"] as? String == "episodes")
-            #expect(String(decoding: body, as: UTF8.self).contains("it is unreachable"))
+            expect(response.status, equals: .ok)
+            expect(response.headers["content-type"], equals: ["application/json"])
+            expect(response.headers["cache-control"], equals: ["no-store"])
+            let document = try require(JSONSerialization.jsonObject(with: body) as? [String: Any])
+            expect(document["state"] as? String, equals: "not_ready")
+            let routes = try require(document["routes"] as? [[String: Any]])
+            expect(routes.first?["name"] as? String, equals: "episodes")
+            expect(String(decoding: body, as: UTF8.self).contains("it is unreachable"))
         }
     }
 
@@ -103,18 +105,18 @@ struct StatusPageTests {
         try await serving { address in
             for path in StatusPage.allCases.map(\.rawValue) + ["/status.json"] {
                 let (head, body) = try await RunningAdminServer.send(.HEAD, address + path)
-                #expect(head.status == .ok)
-                #expect(body.isEmpty)
+                expect(head.status, equals: .ok)
+                expect(empty: body)
                 #expect((head.headers.first(name: "content-length").flatMap { Int($0) } ?? 0) > 500)
                 for method in [HTTPMethod.POST, .PUT, .DELETE] {
                     let (rejected, _) = try await RunningAdminServer.send(method, address + path)
-                    #expect(rejected.status == .methodNotAllowed)
-                    #expect(rejected.headers["allow"] == ["GET, HEAD"])
+                    expect(rejected.status, equals: .methodNotAllowed)
+                    expect(rejected.headers["allow"], equals: ["GET, HEAD"])
                 }
             }
             for path in ["/status", "/index.html", "/status.json/", "/favicon.ico", "/route", "/target"] {
                 let (response, _) = try await RunningAdminServer.send(.GET, address + path)
-                #expect(response.status == .notFound, "\(path)")
+                expect(response.status, equals: .notFound, "\(path)")
             }
         }
     }
@@ -124,7 +126,7 @@ struct StatusPageTests {
         try await RunningAdminServer.run { address in
             for path in StatusPage.allCases.map(\.rawValue) + ["/status.json"] {
                 let (response, _) = try await RunningAdminServer.send(.GET, address + path)
-                #expect(response.status == .notFound, "\(path)")
+                expect(response.status, equals: .notFound, "\(path)")
             }
         }
     }
@@ -136,9 +138,9 @@ struct StatusPageTests {
             let (response, body) = try await RunningAdminServer.send(
                 .GET, address + "/metrics",
                 [("accept", "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5")])
-            #expect(response.headers["content-type"] == ["text/plain; version=0.0.4; charset=utf-8"])
-            #expect(response.headers["vary"].isEmpty)
-            #expect(String(decoding: body, as: UTF8.self).hasPrefix("# HELP "))
+            expect(response.headers["content-type"], equals: ["text/plain; version=0.0.4; charset=utf-8"])
+            expect(empty: response.headers["vary"])
+            expect(String(decoding: body, as: UTF8.self).hasPrefix("# HELP "))
         }
     }
 }

@@ -1,4 +1,5 @@
 import CloakroomTelemetry
+import TestSupport
 import Testing
 
 @testable import CloakroomAdmin
@@ -24,12 +25,12 @@ struct StatusHistoryTests {
     @Test("Shortly after the start the window covers all requests")
     func young() {
         let history = StatusHistory(startedAt: start)
-        #expect(recent(history, 7, after: 4) == (7, 4))
+        expect(recent(history, 7, after: 4) == (7, 4))
     }
 
     @Test("The shortest window is one second, so that the first requests do not cause high rates")
     func shortest() {
-        #expect(recent(StatusHistory(startedAt: start), 7, after: 0) == (7, 1))
+        expect(recent(StatusHistory(startedAt: start), 7, after: 0) == (7, 1))
     }
 
     @Test("The window covers five minutes, and the number of samples is bounded")
@@ -37,7 +38,7 @@ struct StatusHistoryTests {
         let history = StatusHistory(startedAt: start)
         // Ten requests every 10 s, for 20 minutes.
         for tick in 1...120 { history.append(sample(tick * 10), at: start + .seconds(tick * 10)) }
-        #expect(recent(history, 1_204, after: 1_204) == (304, 304))
+        expect(recent(history, 1_204, after: 1_204) == (304, 304))
         #expect(history.count <= 32)
     }
 
@@ -45,7 +46,7 @@ struct StatusHistoryTests {
     func pause() {
         let history = StatusHistory(startedAt: start)
         history.append(sample(100), at: start + .seconds(10))
-        #expect(recent(history, 130, after: 4_000) == (30, 3_990))
+        expect(recent(history, 130, after: 4_000) == (30, 3_990))
     }
 
     @Test("A route that is new within the window is counted from zero, and a count is never negative")
@@ -56,8 +57,8 @@ struct StatusHistoryTests {
         registry.histogram("http_server_request_duration_seconds", help: "", labels: [("route", "video")])
             .record(nanoseconds: 1)
         let window = history.window(to: StatusSample(registry.snapshot()), at: start + .seconds(301))
-        #expect(window.change.routes["video"]?.count == 1)
-        #expect(recent(history, 3, after: 301).0 == 0)
-        #expect(window.rate(602) == 2)
+        expect(window.change.routes["video"]?.count, equals: 1)
+        expect(recent(history, 3, after: 301).0, equals: 0)
+        expect(window.rate(602), equals: 2)
     }
 }

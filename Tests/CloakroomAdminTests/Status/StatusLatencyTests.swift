@@ -1,5 +1,6 @@
 import CloakroomCore
 import CloakroomTelemetry
+import TestSupport
 import Testing
 
 @testable import CloakroomAdmin
@@ -43,12 +44,12 @@ struct StatusLatencyTests {
             serve(0, Array(repeating: 520, count: 99) + [3_300], in: loop)
             serve(1, Array(repeating: 61_000, count: 10), in: loop)
             let document = document(reporter, at: start + .seconds(10))
-            let fast = try #require(document.routes.first { $0.name == "fast" }?.requests.latency)
+            let fast = try require(document.routes.first { $0.name == "fast" }?.requests.latency)
             #expect(abs(fast.p50Ms - 0.52) < 0.0052 + 0.005)
             #expect(abs(fast.p99Ms - 0.52) < 0.0052 + 0.005)
-            let slow = try #require(document.routes.first { $0.name == "slow" }?.requests.latency)
+            let slow = try require(document.routes.first { $0.name == "slow" }?.requests.latency)
             #expect(abs(slow.p50Ms - 61) < 0.61)
-            let all = try #require(document.traffic.latency)
+            let all = try require(document.traffic.latency)
             #expect(abs(all.p50Ms - 0.52) < 0.0052 + 0.005)
             #expect(abs(all.p95Ms - 61) < 0.61)
         }
@@ -58,14 +59,14 @@ struct StatusLatencyTests {
     func samples() throws {
         try reporting { loop, reporter, start in
             serve(0, [61_000, 520, 3_300], in: loop)
-            let latency = try #require(document(reporter, at: start + .seconds(10)).traffic.latency)
-            let samples = try #require(latency.samplesMs)
-            #expect(samples.count == 3)
-            #expect(zip(samples, [0.52, 3.3, 61]).allSatisfy { abs($0 - $1) < $1 / 100 + 0.005 })
-            #expect(latency.tooFew == ["p95_ms", "p99_ms"])
-            #expect(latency.p95Ms == samples.last)
+            let latency = try require(document(reporter, at: start + .seconds(10)).traffic.latency)
+            let samples = try require(latency.samplesMs)
+            expect(samples.count, equals: 3)
+            expect(zip(samples, [0.52, 3.3, 61]).allSatisfy { abs($0 - $1) < $1 / 100 + 0.005 })
+            expect(latency.tooFew, equals: ["p95_ms", "p99_ms"])
+            expect(latency.p95Ms, equals: samples.last)
             serve(0, Array(repeating: 520, count: 17), in: loop)
-            #expect(document(reporter, at: start + .seconds(10)).traffic.latency?.samplesMs == nil)
+            expect(document(reporter, at: start + .seconds(10)).traffic.latency?.samplesMs, equals: nil)
         }
     }
 
@@ -76,13 +77,13 @@ struct StatusLatencyTests {
             reporter.takeSample(at: start + .seconds(10))
             serve(0, Array(repeating: 2_000, count: 5), in: loop)
             let later = document(reporter, at: start + StatusHistory.length + .seconds(11))
-            let latency = try #require(later.routes.first?.requests.latency)
+            let latency = try require(later.routes.first?.requests.latency)
             #expect(abs(latency.p99Ms - 2) < 0.02 + 0.005)
-            #expect(later.routes.first?.requests.recent == 5)
+            expect(later.routes.first?.requests.recent, equals: 5)
             reporter.takeSample(at: start + .seconds(20))
             let trend = reporter.trends.trend(of: .all).quarter.compactMap(\.p50Milliseconds)
-            #expect(trend.count == 2)
-            #expect(zip(trend, [50, 2]).allSatisfy { abs($0 - $1) < $1 / 100 })
+            expect(trend.count, equals: 2)
+            expect(zip(trend, [50, 2]).allSatisfy { abs($0 - $1) < $1 / 100 })
         }
     }
 }

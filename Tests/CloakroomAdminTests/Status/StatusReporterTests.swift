@@ -16,18 +16,18 @@ struct StatusReporterTests {
         made.served(20, method: "HEAD")
         made.served(10, status: 401)
         made.served(10, status: 503)
-        let route = try #require(made.document().routes.first)
-        #expect(route.name == "episodes")
-        #expect(route.requests.total == 100)
-        #expect(route.requests.perSecond == 10)
-        #expect(route.requests.errorShare == 0.1)
-        #expect(route.requests.errorsTotal == 10)
-        #expect(route.unauthorizedTotal == 10)
-        #expect(route.unauthorizedRecent == 10)
+        let route = try require(made.document().routes.first)
+        expect(route.name, equals: "episodes")
+        expect(route.requests.total, equals: 100)
+        expect(route.requests.perSecond, equals: 10)
+        expect(route.requests.errorShare, equals: 0.1)
+        expect(route.requests.errorsTotal, equals: 10)
+        expect(route.unauthorizedTotal, equals: 10)
+        expect(route.unauthorizedRecent, equals: 10)
         // All in the bucket from 5 to 10 ms.
-        #expect(route.requests.latency?.p50Ms == 7.5)
-        #expect(route.requests.latency?.p99Ms == 9.95)
-        #expect(route.requests.latency?.atLeast == nil)
+        expect(route.requests.latency?.p50Ms, equals: 7.5)
+        expect(route.requests.latency?.p99Ms, equals: 9.95)
+        expect(route.requests.latency?.atLeast, equals: nil)
     }
 
     @Test("The busiest route is first, and the traffic of all is summed")
@@ -36,8 +36,8 @@ struct StatusReporterTests {
         made.served(9, route: "z")
         made.served(1, route: "a")
         let document = made.document()
-        #expect(document.routes.map(\.name) == ["z", "a", "b"])
-        #expect(document.traffic.total == 11)
+        expect(document.routes.map(\.name), equals: ["z", "a", "b"])
+        expect(document.traffic.total, equals: 11)
     }
 
     @Test("Routes of the configuration are listed before their first request, with what they serve")
@@ -47,42 +47,42 @@ struct StatusReporterTests {
         var made = made
         made.routes = [("user", "GET /user → api"), ("video", "GET /videos/{id} → api")]
         let routes = made.document().routes
-        #expect(routes.map(\.name) == ["(unmatched)", "user", "video"])
-        #expect(routes.map(\.serves) == [nil, "GET /user → api", "GET /videos/{id} → api"])
-        #expect(routes.last?.requests.total == 0 && routes.last?.requests.errorShare == nil)
+        expect(routes.map(\.name), equals: ["(unmatched)", "user", "video"])
+        expect(routes.map(\.serves), equals: [nil, "GET /user → api", "GET /videos/{id} → api"])
+        expect(routes.last?.requests.total == 0 && routes.last?.requests.errorShare == nil)
     }
 
     @Test("A request beyond the last bucket has only a known lower bound")
     func beyond() {
         made.served(10, milliseconds: 12_000)
         let latency = made.document().traffic.latency
-        #expect(latency?.p50Ms == 10_000)
-        #expect(latency?.atLeast == ["p50_ms", "p95_ms", "p99_ms"])
+        expect(latency?.p50Ms, equals: 10_000)
+        expect(latency?.atLeast, equals: ["p50_ms", "p95_ms", "p99_ms"])
     }
 
     @Test("A percentile of fewer requests than it needs is the upper bound of the longest one, and is marked")
     func tooFew() {
         made.served(1, milliseconds: 3)
         let one = made.document().traffic.latency
-        #expect(one?.p50Ms == 5 && one?.p99Ms == 5)
-        #expect(one?.tooFew == ["p50_ms", "p95_ms", "p99_ms"])
+        expect(one?.p50Ms == 5 && one?.p99Ms == 5)
+        expect(one?.tooFew, equals: ["p50_ms", "p95_ms", "p99_ms"])
         made.served(18, milliseconds: 8)
-        #expect(made.document().traffic.latency?.tooFew == ["p95_ms", "p99_ms"])
-        #expect(made.document().traffic.latency?.p95Ms == 10)
+        expect(made.document().traffic.latency?.tooFew, equals: ["p95_ms", "p99_ms"])
+        expect(made.document().traffic.latency?.p95Ms, equals: 10)
         made.served(1, milliseconds: 8)
-        #expect(made.document().traffic.latency?.tooFew == ["p99_ms"])
+        expect(made.document().traffic.latency?.tooFew, equals: ["p99_ms"])
         made.served(80, milliseconds: 8)
-        #expect(made.document().traffic.latency?.tooFew == nil)
+        expect(made.document().traffic.latency?.tooFew, equals: nil)
         // The buckets do not have the durations.
-        #expect(one?.samplesMs == nil)
+        expect(one?.samplesMs, equals: nil)
     }
 
     @Test("Without requests shares and percentiles are unknown, not zero")
     func unknown() {
         let traffic = made.document().traffic
-        #expect(traffic.perSecond == 0)
-        #expect(traffic.errorShare == nil)
-        #expect(traffic.latency == nil)
+        expect(traffic.perSecond, equals: 0)
+        expect(traffic.errorShare, equals: nil)
+        expect(traffic.latency == nil)
     }
 
     @Test("An upstream has its own numbers, and requests that failed without a response are failures")
@@ -99,12 +99,12 @@ struct StatusReporterTests {
         made.count(
             "cloakroom_upstream_retries_total",
             [("upstream", "api"), ("reason", "b"), ("outcome", "no_budget")], 100)
-        let upstream = try #require(made.document().upstreams.first)
-        #expect(upstream.requests.errorShare == 0.25)
-        #expect(upstream.inFlight == 3)
-        #expect(upstream.idle == 5)
-        #expect(upstream.pending == 2)
-        #expect(upstream.retriesTotal == 9)
+        let upstream = try require(made.document().upstreams.first)
+        expect(upstream.requests.errorShare, equals: 0.25)
+        expect(upstream.inFlight, equals: 3)
+        expect(upstream.idle, equals: 5)
+        expect(upstream.pending, equals: 2)
+        expect(upstream.retriesTotal, equals: 9)
     }
 
     @Test(
@@ -116,7 +116,7 @@ struct StatusReporterTests {
     func health(circuits: [CircuitState], health: StatusDocument.Upstream.Health) {
         var made = made
         made.upstreams = [UpstreamStatus(name: "api", targets: circuits.map { .init(address: "x", circuit: $0) })]
-        #expect(made.document().upstreams.first?.health == health)
+        expect(made.document().upstreams.first?.health, equals: health)
     }
 
     @Test("A target has its state, the reason for it and the time until it ends")
@@ -135,13 +135,13 @@ struct StatusReporterTests {
                     .init(address: "http://10.0.0.3:80", circuit: .halfOpen),
                 ])
         ]
-        let targets = try #require(made.document().upstreams.first).targets
-        #expect(targets.map(\.state) == ["ejected", "draining", "backing_off"])
-        #expect(targets.map(\.peer) == ["10.0.0.1:80", "10.0.0.2:80", nil])
-        #expect(targets.map(\.reason) == ["5 failures in a row", nil, nil])
-        #expect(targets.map(\.secondsLeft) == [7, 0, nil])
-        #expect(targets.map(\.inFlight) == [3, nil, nil])
-        #expect(targets.map { $0.until == nil } == [false, false, true])
+        let targets = try require(made.document().upstreams.first).targets
+        expect(targets.map(\.state), equals: ["ejected", "draining", "backing_off"])
+        expect(targets.map(\.peer), equals: ["10.0.0.1:80", "10.0.0.2:80", nil])
+        expect(targets.map(\.reason), equals: ["5 failures in a row", nil, nil])
+        expect(targets.map(\.secondsLeft), equals: [7, 0, nil])
+        expect(targets.map(\.inFlight), equals: [3, nil, nil])
+        expect(targets.map { $0.until == nil }, equals: [false, false, true])
     }
 
     @Test(
@@ -157,7 +157,7 @@ struct StatusReporterTests {
             UpstreamStatus(
                 name: "api", targets: conditions.map { .init(address: "x", circuit: .closed, condition: $0) })
         ]
-        #expect(made.document().upstreams.first?.health == health)
+        expect(made.document().upstreams.first?.health, equals: health)
     }
 
     @Test("A provider has its condition, keys and last failure, and the numbers of its logins and logouts")
@@ -180,15 +180,15 @@ struct StatusReporterTests {
                 "cloakroom_provider_logouts_total", [("identity", "company"), ("outcome", outcome)], Int64(count))
         }
         let identities = made.document().identities
-        let company = try #require(identities.first)
-        #expect(identities.map(\.name) == ["company", "other"])
-        #expect(identities.map(\.state) == ["stale", "down"])
-        #expect(identities.map(\.keysAgeSeconds) == [90, nil])
-        #expect((company.keys, company.skippedKeys) == (2, 1))
-        #expect((company.loginsTotal, company.loginsRecent, company.loginsFailedRecent) == (8, 8, 2))
-        #expect(company.logoutsTotal == 5)
-        #expect(company.lastFailure?.secondsAgo == 7)
-        #expect(company.findings == nil)
+        let company = try require(identities.first)
+        expect(identities.map(\.name), equals: ["company", "other"])
+        expect(identities.map(\.state), equals: ["stale", "down"])
+        expect(identities.map(\.keysAgeSeconds), equals: [90, nil])
+        expect((company.keys, company.skippedKeys) == (2, 1))
+        expect((company.loginsTotal, company.loginsRecent, company.loginsFailedRecent) == (8, 8, 2))
+        expect(company.logoutsTotal, equals: 5)
+        expect(company.lastFailure?.secondsAgo, equals: 7)
+        expect(company.findings, equals: nil)
     }
 
     @Test("Sessions that only the store's server could count are not counted")
@@ -196,19 +196,19 @@ struct StatusReporterTests {
         made.gauge("cloakroom_sessions_active", [], 12)
         made.count("cloakroom_sessions_ended_total", [("reason", "revoked")], 2)
         made.count("cloakroom_sessions_ended_total", [("reason", "expired_idle")], 3)
-        #expect(made.document().sessions.boundTotal == nil && made.document().sessions.apps == nil)
+        expect(made.document().sessions.boundTotal == nil && made.document().sessions.apps == nil)
         for (app, count) in [("shop", 4), ("cli", 1)] {
             made.count("cloakroom_app_sessions_created_total", [("app", app)], Int64(count))
         }
         made.count("cloakroom_device_proofs_total", [("outcome", "bound")], 5)
         made.count("cloakroom_device_proofs_total", [("outcome", "repeated")], 6)
-        #expect(made.document().sessions.boundTotal == 5)
-        #expect(made.document().sessions.apps?.map { "\($0.app) \($0.createdTotal)" } == ["cli 1", "shop 4"])
-        #expect(made.document().sessions.active == 12)
-        #expect(made.document().sessions.ended.map(\.reason) == ["expired_idle", "revoked"])
+        expect(made.document().sessions.boundTotal, equals: 5)
+        expect(made.document().sessions.apps?.map { "\($0.app) \($0.createdTotal)" }, equals: ["cli 1", "shop 4"])
+        expect(made.document().sessions.active, equals: 12)
+        expect(made.document().sessions.ended.map(\.reason), equals: ["expired_idle", "revoked"])
         var shared = made
         shared.store = "valkey"
-        #expect(shared.document().sessions.active == nil)
+        expect(shared.document().sessions.active, equals: nil)
     }
 
     @Test("Remaining days are rounded down, and the first certificate to expire is first")
@@ -218,18 +218,18 @@ struct StatusReporterTests {
             CertificateStatus(listener: "l", file: $0.1, names: [], notAfter: SampleStatus.now + .seconds($0.0))
         }
         let document = made.document()
-        #expect(document.certificates.map(\.file) == ["gone", "today", "tomorrow", "far"])
-        #expect(document.certificates.map(\.daysLeft) == [-1, 0, 1, 30])
+        expect(document.certificates.map(\.file), equals: ["gone", "today", "tomorrow", "far"])
+        expect(document.certificates.map(\.daysLeft), equals: [-1, 0, 1, 30])
     }
 
     @Test("The draining state overrides a failing check")
     func state() {
         let failing = ReadinessCheck(name: "listening", isReady: false)
-        #expect(made.document().state == .ready)
-        #expect(made.document([failing]).state == .notReady)
+        expect(made.document().state, equals: .ready)
+        expect(made.document([failing]).state, equals: .notReady)
         var draining = made
         draining.isDraining = true
-        #expect(draining.document([failing]).state == .draining)
+        expect(draining.document([failing]).state, equals: .draining)
     }
 
     @Test("A 4xx of an upstream is no failure of the upstream, a lost connection is one")
@@ -237,9 +237,9 @@ struct StatusReporterTests {
         made.sent(7, status: "404", error: "404")
         made.sent(2, status: "", error: "upstream_reset")
         made.sent(1, status: "503", error: "503")
-        let requests = try #require(made.document().upstreams.first?.requests)
-        #expect(requests.total == 10)
-        #expect(requests.errorsTotal == 3)
+        let requests = try require(made.document().upstreams.first?.requests)
+        expect(requests.total, equals: 10)
+        expect(requests.errorsTotal, equals: 3)
     }
 
     @Test("Failed identity calls are listed; calls are not requests of clients to the upstream")
@@ -257,15 +257,15 @@ struct StatusReporterTests {
         ]
         made.identityCalls[0].time = SampleStatus.now - .seconds(5)
         let document = made.document()
-        let failure = try #require(document.identityCallFailures.first)
-        #expect(failure.secondsAgo == 5)
-        #expect(failure.call == "user")
-        #expect(failure.upstream == "api")
-        #expect(failure.status == 404)
-        #expect(failure.durationMs == 2)
-        #expect(failure.hint != nil)
-        #expect(failure.found == nil)
-        #expect(document.upstreams.first?.requests.total == 2)
+        let failure = try require(document.identityCallFailures.first)
+        expect(failure.secondsAgo, equals: 5)
+        expect(failure.call, equals: "user")
+        expect(failure.upstream, equals: "api")
+        expect(failure.status, equals: 404)
+        expect(failure.durationMs, equals: 2)
+        expect(failure.hint != nil)
+        expect(failure.found, equals: nil)
+        expect(document.upstreams.first?.requests.total, equals: 2)
     }
 
     @Test("Names in JSON are stable, in snake case and with their units")
@@ -276,22 +276,23 @@ struct StatusReporterTests {
         let encoder = JSONEncoder()
         encoder.keyEncodingStrategy = .convertToSnakeCase
         let object = try JSONSerialization.jsonObject(with: encoder.encode(made.document()))
-        let document = try #require(object as? [String: Any])
-        #expect(
-            Set(document.keys) == [
+        let document = try require(object as? [String: Any])
+        expect(
+            Set(document.keys),
+            equals: [
                 "state", "headline", "concerns", "generated_at", "window_seconds", "process", "config", "readiness",
                 "traffic", "routes", "upstreams", "identities", "sign_ins", "sessions", "refreshes", "store",
                 "certificates",
                 "telemetry_drops", "wire_rejections", "identity_call_failures", "recent_failures",
                 "trends", "trends_not_kept",
             ])
-        let process = try #require(document["process"] as? [String: Any])
-        #expect(Set(process.keys) == ["version", "commit", "started_at", "uptime_seconds"])
-        let config = try #require(document["config"] as? [String: Any])
-        #expect(Set(config.keys) == ["file", "hash", "loaded_at", "last_reload"])
-        let traffic = try #require(document["traffic"] as? [String: Any])
-        #expect(Set(traffic.keys) == ["total", "recent", "per_second", "error_share", "errors_total", "latency"])
-        let latency = try #require(traffic["latency"] as? [String: Any])
-        #expect(Set(latency.keys) == ["p50_ms", "p95_ms", "p99_ms", "at_least", "too_few"])
+        let process = try require(document["process"] as? [String: Any])
+        expect(Set(process.keys), equals: ["version", "commit", "started_at", "uptime_seconds"])
+        let config = try require(document["config"] as? [String: Any])
+        expect(Set(config.keys), equals: ["file", "hash", "loaded_at", "last_reload"])
+        let traffic = try require(document["traffic"] as? [String: Any])
+        expect(Set(traffic.keys), equals: ["total", "recent", "per_second", "error_share", "errors_total", "latency"])
+        let latency = try require(traffic["latency"] as? [String: Any])
+        expect(Set(latency.keys), equals: ["p50_ms", "p95_ms", "p99_ms", "at_least", "too_few"])
     }
 }

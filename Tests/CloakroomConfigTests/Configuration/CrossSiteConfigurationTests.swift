@@ -1,5 +1,6 @@
 import CloakroomConfig
 import Foundation
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -11,7 +12,7 @@ import Testing
     }
 
     @Test func nothingIsTrustedByDefault() throws {
-        #expect(try ConfigFixture().load().configuration.crossSite == CrossSiteConfiguration())
+        try expect(ConfigFixture().load().configuration.crossSite, equals: CrossSiteConfiguration())
     }
 
     @Test(arguments: [
@@ -22,8 +23,8 @@ import Testing
         ("https://[::1]", "https://[::1]"),
     ])
     func anOriginIsKeptAsBrowsersWriteIt(_ text: String, _ origin: String) throws {
-        #expect(
-            try directory("cors: { origins: [\"\(text)\"] }").load().configuration.crossSite.corsOrigins == [origin])
+        try expect(
+            directory("cors: { origins: [\"\(text)\"] }").load().configuration.crossSite.corsOrigins, equals: [origin])
     }
 
     @Test(arguments: [
@@ -43,12 +44,14 @@ import Testing
     ])
     func whatIsNoOriginIsToldWithTheReason(_ text: String, _ valueError: String) throws {
         let place = "cloakroom.yaml:10:"
-        #expect(
-            try directory("cors: { origins: [\"\(text)\"] }").valueErrors() == [
+        try expect(
+            directory("cors: { origins: [\"\(text)\"] }").valueErrors(),
+            equals: [
                 place + "19: cors.origins.0: " + valueError
             ])
-        #expect(
-            try directory("csrf: { trustedOrigins: [\"\(text)\"] }").valueErrors() == [
+        try expect(
+            directory("csrf: { trustedOrigins: [\"\(text)\"] }").valueErrors(),
+            equals: [
                 place + "26: csrf.trustedOrigins.0: " + valueError
             ])
     }
@@ -75,13 +78,13 @@ import Testing
             """#))
     func aValueErrorIsToldWithItsPlace(_ line: String, _ valueError: String) throws {
         let valueErrors = try directory(line).valueErrors()
-        #expect(valueErrors == ["cloakroom.yaml:10:" + valueError])
-        #expect(!valueErrors.joined().contains("canary"))
+        expect(valueErrors, equals: ["cloakroom.yaml:10:" + valueError])
+        expect(!valueErrors.joined().contains("canary"))
     }
 
     @Test func theOperatorsTokenIsReadFromItsFile() throws {
         let directory = try directory("admin: { tokenFile: token }")
         try directory.write("0123456789abcdef\n", to: "token")
-        #expect(try directory.load().configuration.admin?.token == Secret("0123456789abcdef"))
+        try expect(directory.load().configuration.admin?.token, equals: Secret("0123456789abcdef"))
     }
 }

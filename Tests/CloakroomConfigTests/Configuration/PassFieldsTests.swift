@@ -1,5 +1,6 @@
 import CloakroomConfig
 import CloakroomCore
+import TestSupport
 import Testing
 
 @Suite("Request fields that a route can forward")
@@ -11,14 +12,15 @@ struct PassFieldsTests {
 
     @Test("Rule 43: no fields by default, and the listed fields are in the configuration")
     func listed() throws {
-        #expect(try ConfigFixture().load().configuration.routes.allSatisfy(\.passFields.isEmpty))
+        try expect(ConfigFixture().load().configuration.routes.allSatisfy(\.passFields.isEmpty))
         let directory = try ConfigFixture(
             ConfigFixture.good.replacing(
                 "inject: [apiToken, bearer]",
                 with: "inject: [apiToken, bearer]\n    passFields: [X-HTTP-Method-Override, remote-user]"))
-        #expect(try directory.load().configuration.routes[1].passFields == ["X-HTTP-Method-Override", "remote-user"])
+        try expect(
+            directory.load().configuration.routes[1].passFields, equals: ["X-HTTP-Method-Override", "remote-user"])
         let report = directory.report { CommandReport.explain($0, method: "GET", target: "/videos/1") }
-        #expect(
+        expect(
             report.text.contains(
                 "fields that name another method, path, address or user except X-HTTP-Method-Override and remote-user\n"
             ))
@@ -32,11 +34,11 @@ struct PassFieldsTests {
         ])
     func rejected(name: String) throws {
         let valueErrors = try Self.valueErrors(name)
-        #expect(valueErrors.count == 1)
+        expect(valueErrors.count, equals: 1)
         let reasons = [
             "must be a field that a route can pass, not \(name)", "\(name) is not supported: the gateway sets it",
         ]
-        #expect(
+        expect(
             reasons.contains { valueErrors.first?.contains("routes.1.passFields.0: \($0)") == true }, "\(valueErrors)")
     }
 
@@ -47,7 +49,7 @@ struct PassFieldsTests {
             .replacing(
                 "inject: [apiToken, bearer]", with: "inject: [apiToken, bearer]\n    passFields: [x-remote-token]")
         let valueErrors = try ConfigFixture(yaml).valueErrors()
-        #expect(valueErrors.count == 1)
-        #expect(valueErrors.first?.contains("conflicts with the field of an API token") == true, "\(valueErrors)")
+        expect(valueErrors.count, equals: 1)
+        expect(valueErrors.first?.contains("conflicts with the field of an API token"), equals: true, "\(valueErrors)")
     }
 }

@@ -1,5 +1,6 @@
 import CloakroomConfig
 import Foundation
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -19,31 +20,35 @@ import Testing
             "secrets: [\(Self.secret)]", "sqlite: { path: a.sqlite }", "valkey: { addresses: [localhost:6379] }")
         for store in SessionConfiguration.Store.allCases {
             let configuration = try directory.load(overrides: [("session.store", store.rawValue)]).configuration.session
-            #expect(configuration.store == store)
-            #expect(configuration.sqlite.path == directory.path + "/a.sqlite")
-            #expect(
-                configuration.valkey == ValkeyConfiguration(addresses: [HostAndPort(host: "localhost", port: 6379)]))
+            expect(configuration.store, equals: store)
+            expect(configuration.sqlite.path, equals: directory.path + "/a.sqlite")
+            expect(
+                configuration.valkey,
+                equals: ValkeyConfiguration(addresses: [HostAndPort(host: "localhost", port: 6379)]))
         }
     }
 
     @Test func aStoreThatIsChosenSaysWhatItNeeds() throws {
         let secrets = " (make one with openssl rand -base64 48, or name a file that holds it in secretsFile)"
-        #expect(
-            try directory("store: sqlite").valueErrors() == [
+        try expect(
+            directory("store: sqlite").valueErrors(),
+            equals: [
                 "cloakroom.yaml:10:1: session.secrets: required key missing: the store sqlite seals sessions" + secrets,
                 "cloakroom.yaml:10:1: session.sqlite.path: required key missing:"
                     + " the store sqlite keeps sessions in a file"
                     + " (write its path)",
             ])
-        #expect(
-            try directory("store: valkey").valueErrors() == [
+        try expect(
+            directory("store: valkey").valueErrors(),
+            equals: [
                 "cloakroom.yaml:10:1: session.secrets: required key missing: the store valkey seals sessions" + secrets,
                 "cloakroom.yaml:10:1: session.valkey.addresses: required key missing:"
                     + " the store valkey connects to a server"
                     + " (write a list such as [127.0.0.1:6379])",
             ])
-        #expect(
-            try directory("store: redis").valueErrors() == [
+        try expect(
+            directory("store: redis").valueErrors(),
+            equals: [
                 "cloakroom.yaml:11:10: session.store: must be valkey, which covers Valkey and Redis (write valkey)"
             ])
     }
@@ -52,14 +57,15 @@ import Testing
         let directory = try directory("store: sqlite", "secretsFile: secrets", "sqlite: { path: /tmp/a.sqlite }")
         try directory.write("\(Self.secret)\r\n\n   \n\(Self.other)\n\n", to: "secrets")
         let config = try directory.load()
-        #expect(config.configuration.session.secrets == [Secret(Self.secret), Secret(Self.other)])
-        #expect(config.configuration.session.sqlite.path == "/tmp/a.sqlite")
+        expect(config.configuration.session.secrets, equals: [Secret(Self.secret), Secret(Self.other)])
+        expect(config.configuration.session.sqlite.path, equals: "/tmp/a.sqlite")
         let value = config.values.first { $0.key == "session.secrets" }
-        #expect(value?.value == "[<redacted>, <redacted>]")
-        #expect(value?.origin == "secret file \(directory.path)/secrets")
+        expect(value?.value, equals: "[<redacted>, <redacted>]")
+        expect(value?.origin, equals: "secret file \(directory.path)/secrets")
         try directory.write("\n", to: "secrets")
-        #expect(
-            directory.valueErrors() == [
+        expect(
+            directory.valueErrors(),
+            equals: [
                 "cloakroom.yaml:12:16: session.secretsFile: must be a file with content: \"secrets\""
                     + " (put the secrets into it, one per line, the newest first)"
             ])
@@ -70,30 +76,30 @@ import Testing
         let configuration = try directory.load(environment: [
             "CLOAKROOM_SESSION_SECRETS": "\(Self.secret),\(Self.other)"
         ]).configuration
-        #expect(configuration.session.secrets == [Secret(Self.secret), Secret(Self.other)])
+        expect(configuration.session.secrets, equals: [Secret(Self.secret), Secret(Self.other)])
     }
 
     @Test func theTopologyIsChosenByTheServerUnlessItIsSet() throws {
         func valkey(_ section: String) throws -> ValkeyConfiguration {
             try directory("valkey: { \(section) }").load().configuration.session.valkey
         }
-        #expect(try valkey("addresses: [a:1]").topology == .auto)
-        #expect(try valkey("addresses: [a:1], topology: single").topology == .single)
-        #expect(try valkey("addresses: [a:1], sentinelPrimary: m, topology: sentinel").topology == .sentinel)
+        try expect(valkey("addresses: [a:1]").topology, equals: .auto)
+        try expect(valkey("addresses: [a:1], topology: single").topology, equals: .single)
+        try expect(valkey("addresses: [a:1], sentinelPrimary: m, topology: sentinel").topology, equals: .sentinel)
         let cluster = try valkey("addresses: [\"a:1\", \"b:1\"], topology: cluster")
-        #expect(cluster.topology == .cluster)
-        #expect(cluster.addresses == [HostAndPort(host: "a", port: 1), HostAndPort(host: "b", port: 1)])
-        #expect(try directory("valkey: { topology: ring }").valueErrors().count == 1)
+        expect(cluster.topology, equals: .cluster)
+        expect(cluster.addresses, equals: [HostAndPort(host: "a", port: 1), HostAndPort(host: "b", port: 1)])
+        try expect(directory("valkey: { topology: ring }").valueErrors().count, equals: 1)
     }
 
     @Test func tlsWithTheServerIsOnWhereItsSectionIs() throws {
         func tls(_ section: String) throws -> UpstreamTLSConfiguration? {
             try directory("valkey: { addresses: [a:1]\(section) }").load().configuration.session.valkey.tls
         }
-        #expect(try tls("") == nil)
-        #expect(try tls(", tls: { enabled: true }") == UpstreamTLSConfiguration())
-        #expect(try tls(", tls: { serverName: a.test }") == UpstreamTLSConfiguration(serverName: "a.test"))
-        #expect(try tls(", tls: { enabled: false, serverName: a.test }") == nil)
+        try expect(tls(""), equals: nil)
+        try expect(tls(", tls: { enabled: true }"), equals: UpstreamTLSConfiguration())
+        try expect(tls(", tls: { serverName: a.test }"), equals: UpstreamTLSConfiguration(serverName: "a.test"))
+        try expect(tls(", tls: { enabled: false, serverName: a.test }"), equals: nil)
     }
 
     @Test(
@@ -140,17 +146,18 @@ import Testing
             """#))
     func aValueErrorInAStoreIsToldWithItsPlace(_ line: String, _ valueError: String) throws {
         let valueErrors = try directory(line).valueErrors()
-        #expect(valueErrors == ["cloakroom.yaml:\(valueError)"])
-        #expect(!valueErrors.joined().contains("canary"))
+        expect(valueErrors, equals: ["cloakroom.yaml:\(valueError)"])
+        expect(!valueErrors.joined().contains("canary"))
     }
 
     private static let openssl = "make one with openssl rand -base64 48"
 
     @Test func theDirectoryOfTheFileHasToBeThereOnlyWhereItIsUsed() throws {
         let directory = try directory("secrets: [\(Self.secret)]", "sqlite: { path: nowhere/a.sqlite }")
-        #expect(directory.valueErrors() == [])
-        #expect(
-            directory.valueErrors(overrides: [("session.store", "sqlite")]) == [
+        expect(directory.valueErrors(), equals: [])
+        expect(
+            directory.valueErrors(overrides: [("session.store", "sqlite")]),
+            equals: [
                 "cloakroom.yaml:12:19: session.sqlite.path: must be in an existing folder: \"nowhere\""
                     + " (create it, or correct the path)"
             ])

@@ -1,5 +1,6 @@
 import CloakroomConfig
 import CloakroomCore
+import TestSupport
 import Testing
 
 @Suite struct TLSConfigTests {
@@ -25,13 +26,13 @@ import Testing
 
     @Test func aPairOfFilesIsEnough() throws {
         let (configuration, directory) = try configuration(tls: Self.pair)
-        #expect(
-            configuration
-                == ListenerTLSConfiguration(
-                    certificateFile: directory.path + "/tls.crt", keyFile: directory.path + "/tls.key"))
-        #expect(configuration?.minimumVersion == .tls12)
-        #expect(configuration?.additionalCertificates == [])
-        #expect(configuration?.clientCertificates == nil)
+        expect(
+            configuration,
+            equals: ListenerTLSConfiguration(
+                certificateFile: directory.path + "/tls.crt", keyFile: directory.path + "/tls.key"))
+        expect(configuration?.minimumVersion, equals: .tls12)
+        expect(configuration?.additionalCertificates, equals: [])
+        expect(configuration?.clientCertificates, equals: nil)
     }
 
     @Test func everyKeyIsRead() throws {
@@ -40,15 +41,15 @@ import Testing
                 + " clientCertificates: { caFile: ca.crt, mode: optional }")
         let other = CertificateConfiguration(
             certificateFile: directory.path + "/other.crt", keyFile: directory.path + "/other.key")
-        #expect(configuration?.additionalCertificates == [other])
-        #expect(
-            configuration?.clientCertificates
-                == ClientCertificateConfiguration(caFile: directory.path + "/ca.crt", mode: .optional))
+        expect(configuration?.additionalCertificates, equals: [other])
+        expect(
+            configuration?.clientCertificates,
+            equals: ClientCertificateConfiguration(caFile: directory.path + "/ca.crt", mode: .optional))
     }
 
     @Test func certificatesOfClientsAreRequiredUnlessSaidOtherwise() throws {
         let (configuration, _) = try configuration(tls: Self.pair + ", clientCertificates: { caFile: ca.crt }")
-        #expect(configuration?.clientCertificates?.mode == .required)
+        expect(configuration?.clientCertificates?.mode, equals: .required)
     }
 
     @Test(arguments: [
@@ -72,7 +73,7 @@ import Testing
     ])
     func aValueErrorIsToldAtItsKey(keys: String, valueError: String) throws {
         let valueErrors = try directory(tls: "\(Self.pair), \(keys)").valueErrors()
-        #expect(valueErrors.count == 1, "\(valueErrors)")
-        #expect(valueErrors.first?.contains(valueError) == true, "\(valueErrors)")
+        expect(valueErrors.count, equals: 1, "\(valueErrors)")
+        expect(valueErrors.first?.contains(valueError), equals: true, "\(valueErrors)")
     }
 }

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import CloakroomConfig
@@ -17,7 +18,7 @@ import Testing
     }
 
     @Test func withoutAWordThereAreNoTraces() throws {
-        #expect(try tracing() == TracingConfiguration())
+        try expect(tracing(), equals: TracingConfiguration())
     }
 
     @Test func everyKeyCanBeSet() throws {
@@ -36,20 +37,20 @@ import Testing
                 interval: 100ms
 
             """)
-        #expect(
-            configuration
-                == TracingConfiguration(
-                    exporter: .otlp, sampler: SamplerConfiguration(root: .alwaysOn, ratio: 0.5, isParentBased: false),
-                    serviceName: "front door",
-                    resourceAttributes: [
-                        .init(name: "deployment.environment.name", value: "test"),
-                        .init(name: "k8s.pod.name", value: "a=b"), .init(name: "empty", value: ""),
-                    ],
-                    otlp: OTLPConfiguration(
-                        endpoint: "https://[::1]:4318/v1/traces",
-                        headers: [
-                            .init(name: "x-api-key", value: Secret("a b=")), .init(name: "Other", value: Secret("c")),
-                        ], queueLimit: 10, batchLimit: 10, interval: .milliseconds(100))))
+        expect(
+            configuration,
+            equals: TracingConfiguration(
+                exporter: .otlp, sampler: SamplerConfiguration(root: .alwaysOn, ratio: 0.5, isParentBased: false),
+                serviceName: "front door",
+                resourceAttributes: [
+                    .init(name: "deployment.environment.name", value: "test"),
+                    .init(name: "k8s.pod.name", value: "a=b"), .init(name: "empty", value: ""),
+                ],
+                otlp: OTLPConfiguration(
+                    endpoint: "https://[::1]:4318/v1/traces",
+                    headers: [
+                        .init(name: "x-api-key", value: Secret("a b=")), .init(name: "Other", value: Secret("c")),
+                    ], queueLimit: 10, batchLimit: 10, interval: .milliseconds(100))))
     }
 
     @Test(arguments: [
@@ -60,8 +61,8 @@ import Testing
     func eachSamplerIsKnownByItsName(_ name: String, _ root: SamplerConfiguration.Root, _ isParentBased: Bool) throws {
         let sampler = try tracing(environment: ["OTEL_TRACES_SAMPLER": name]).sampler
         // The default that the specification defines for its variable.
-        #expect(sampler == SamplerConfiguration(root: root, ratio: 1, isParentBased: isParentBased))
-        #expect(try tracing("tracing: { sampler: \(name) }\n").sampler.root == root)
+        expect(sampler, equals: SamplerConfiguration(root: root, ratio: 1, isParentBased: isParentBased))
+        try expect(tracing("tracing: { sampler: \(name) }\n").sampler.root, equals: root)
     }
 
     @Test func openTelemetrysVariablesAreASource() throws {
@@ -75,17 +76,17 @@ import Testing
             "OTEL_BSP_SCHEDULE_DELAY": "200", "OTEL_BSP_MAX_QUEUE_SIZE": "64", "OTEL_METRICS_EXPORTER": "whatever",
             "OTEL_SDK_DISABLED": "",
         ])
-        #expect(
-            configuration
-                == TracingConfiguration(
-                    exporter: .otlp, sampler: SamplerConfiguration(ratio: 0.25, isParentBased: false),
-                    serviceName: "edge",
-                    resourceAttributes: [.init(name: "region", value: "eu,1"), .init(name: "k8s/pod", value: "x")],
-                    otlp: OTLPConfiguration(
-                        endpoint: "https://collector:4318/base/v1/traces",
-                        headers: [
-                            .init(name: "api-key", value: Secret("a b,c")), .init(name: "other", value: Secret("u=")),
-                        ], queueLimit: 64, batchLimit: 64, interval: .milliseconds(200))))
+        expect(
+            configuration,
+            equals: TracingConfiguration(
+                exporter: .otlp, sampler: SamplerConfiguration(ratio: 0.25, isParentBased: false),
+                serviceName: "edge",
+                resourceAttributes: [.init(name: "region", value: "eu,1"), .init(name: "k8s/pod", value: "x")],
+                otlp: OTLPConfiguration(
+                    endpoint: "https://collector:4318/base/v1/traces",
+                    headers: [
+                        .init(name: "api-key", value: Secret("a b,c")), .init(name: "other", value: Secret("u=")),
+                    ], queueLimit: 64, batchLimit: 64, interval: .milliseconds(200))))
     }
 
     @Test func theVariablesOfTracesGoBeforeThoseOfAllSignals() throws {
@@ -95,10 +96,10 @@ import Testing
             "OTEL_RESOURCE_ATTRIBUTES": "service.name=named",
         ])
         // Used unchanged, except that an empty path becomes `/`.
-        #expect(configuration.otlp.endpoint == "http://traces:1/")
-        #expect(configuration.otlp.headers.map(\.name) == ["b"])
-        #expect(configuration.serviceName == "named")
-        #expect(configuration.resourceAttributes == [])
+        expect(configuration.otlp.endpoint, equals: "http://traces:1/")
+        expect(configuration.otlp.headers.map(\.name), equals: ["b"])
+        expect(configuration.serviceName, equals: "named")
+        expect(configuration.resourceAttributes, equals: [])
     }
 
     @Test(arguments: [
@@ -113,7 +114,7 @@ import Testing
     func anEndpointSwitchesTracesOnUnlessSomethingElseIsSaid(
         _ environment: [String: String], _ exporter: TracingConfiguration.Exporter
     ) throws {
-        #expect(try tracing(environment: environment).exporter == exporter)
+        try expect(tracing(environment: environment).exporter, equals: exporter)
     }
 
     @Test func theCollectorsAuthorityIsAFileOfOursOrAVariable() throws {
@@ -121,22 +122,22 @@ import Testing
             ConfigFixture.good + "tracing: { otlp: { endpoint: \"https://c/v1/traces\", caFile: ca.crt } }\n")
         try directory.write("-----BEGIN CERTIFICATE-----\n", to: "ca.crt")
         try directory.write("-----BEGIN CERTIFICATE-----\n", to: "other.crt")
-        #expect(try directory.load().configuration.tracing.otlp.caFile == directory.path + "/ca.crt")
+        try expect(directory.load().configuration.tracing.otlp.caFile, equals: directory.path + "/ca.crt")
         let variables = [
             "OTEL_EXPORTER_OTLP_CERTIFICATE": directory.path + "/other.crt",
             "OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE": directory.path + "/ca.crt",
         ]
-        #expect(try tracing(environment: variables).otlp.caFile == directory.path + "/ca.crt")
+        try expect(tracing(environment: variables).otlp.caFile, equals: directory.path + "/ca.crt")
         // A value for all signals that is unusable for traces does not prevent the start.
         let all = ["OTEL_EXPORTER_OTLP_CERTIFICATE": directory.path + "/other.crt"]
-        #expect(try tracing(environment: all).otlp.caFile == directory.path + "/other.crt")
+        try expect(tracing(environment: all).otlp.caFile, equals: directory.path + "/other.crt")
     }
 
     @Test func anAuthorityForACollectorInTheClearIsAValueError() throws {
         let directory = try ConfigFixture(ConfigFixture.good + "tracing: { otlp: { caFile: ca.crt } }\n")
         try directory.write("-----BEGIN CERTIFICATE-----\n", to: "ca.crt")
         let valueErrors = directory.valueErrors()
-        #expect(valueErrors.contains { $0.contains("conflicts with an endpoint without TLS") }, "\(valueErrors)")
+        expect(valueErrors.contains { $0.contains("conflicts with an endpoint without TLS") }, "\(valueErrors)")
     }
 
     @Test func ourOwnSourcesAreStrongerThanOpenTelemetrysAndPrintConfigSaysWhich() throws {
@@ -144,15 +145,15 @@ import Testing
         let environment = ["OTEL_SERVICE_NAME": "platform", "OTEL_TRACES_SAMPLER_ARG": "0.5"]
         let loaded = try directory.load(environment: environment)
         func origin(_ key: String) -> String? { loaded.values.first { $0.key == key }?.origin }
-        #expect(loaded.configuration.tracing.serviceName == "file")
-        #expect(origin("tracing.serviceName") == directory.path + "/cloakroom.yaml:26:25")
-        #expect(loaded.configuration.tracing.sampler.ratio == 0.5)
-        #expect(origin("tracing.ratio") == "environment OTEL_TRACES_SAMPLER_ARG")
-        #expect(origin("tracing.sampler") == "default")
+        expect(loaded.configuration.tracing.serviceName, equals: "file")
+        expect(origin("tracing.serviceName"), equals: directory.path + "/cloakroom.yaml:26:25")
+        expect(loaded.configuration.tracing.sampler.ratio, equals: 0.5)
+        expect(origin("tracing.ratio"), equals: "environment OTEL_TRACES_SAMPLER_ARG")
+        expect(origin("tracing.sampler"), equals: "default")
         // A value that is not used causes no error.
         let overridden = try directory.load(
             environment: ["OTEL_TRACES_SAMPLER_ARG": "x"], overrides: [("tracing.ratio", "0.75")])
-        #expect(overridden.configuration.tracing.sampler.ratio == 0.75)
+        expect(overridden.configuration.tracing.sampler.ratio, equals: 0.75)
     }
 
     @Test(
@@ -162,7 +163,7 @@ import Testing
         ])
     func wrongHeadersAreNotShown(_ value: String) throws {
         let errors = try valueErrors(environment: ["OTEL_EXPORTER_OTLP_HEADERS": value])
-        #expect(errors.count == 1 && !errors.description.contains("canary"), "\(errors)")
+        expect(errors.count == 1 && !errors.description.contains("canary"), "\(errors)")
     }
 
     @Test(arguments: [
@@ -176,25 +177,29 @@ import Testing
     ])
     func anEndpointThatIsNoURLIsFoundAtItsPlace(_ text: String, _ valueError: String) throws {
         let suggestion = " (write one such as http://collector:4318/v1/traces)"
-        #expect(
-            try valueErrors("tracing: { otlp: { endpoint: \"\(text)\" } }\n") == [
+        try expect(
+            valueErrors("tracing: { otlp: { endpoint: \"\(text)\" } }\n"),
+            equals: [
                 "cloakroom.yaml:26:30: tracing.otlp.endpoint: " + valueError + suggestion
             ])
         for name in ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] {
             // Reported twice with the same text if both the exporter and the endpoint depend on it.
-            #expect(
-                Set(try valueErrors(environment: [name: text])) == ["environment: \(name): " + valueError + suggestion])
+            expect(
+                Set(try valueErrors(environment: [name: text])),
+                equals: ["environment: \(name): " + valueError + suggestion])
         }
     }
 
     @Test func anEndpointTakesNoPasswordAndHasAPath() throws {
-        #expect(
-            try valueErrors("tracing: { otlp: { endpoint: \"http://user:canary@a/v1\" } }\n") == [
+        try expect(
+            valueErrors("tracing: { otlp: { endpoint: \"http://user:canary@a/v1\" } }\n"),
+            equals: [
                 "cloakroom.yaml:26:30: tracing.otlp.endpoint: must be a URL without user and password"
                     + " (put them into headers)"
             ])
-        #expect(
-            try valueErrors("tracing: { otlp: { endpoint: \"http://a:4318\" } }\n") == [
+        try expect(
+            valueErrors("tracing: { otlp: { endpoint: \"http://a:4318\" } }\n"),
+            equals: [
                 "cloakroom.yaml:26:30: tracing.otlp.endpoint: must be a URL with a path, not \"http://a:4318\""
                     + " (write http://a:4318/v1/traces)"
             ])
@@ -220,61 +225,65 @@ import Testing
         _ name: String, _ value: String, _ valueError: String
     ) throws {
         let valueErrors = Set(try valueErrors(environment: [name: value]))
-        #expect(valueErrors.count == 1)
-        #expect(valueErrors.first?.hasPrefix("environment: \(name): \(valueError)") == true, "\(valueErrors)")
+        expect(valueErrors.count, equals: 1)
+        expect(valueErrors.first?.hasPrefix("environment: \(name): \(valueError)"), equals: true, "\(valueErrors)")
     }
 
     @Test func aWayOfTravellingThatIsNotSpokenIsTold() throws {
         let grpc = ["OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4317", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"]
-        #expect(
-            try valueErrors(environment: grpc) == [
+        try expect(
+            valueErrors(environment: grpc),
+            equals: [
                 "environment: OTEL_EXPORTER_OTLP_PROTOCOL: \"grpc\" is not supported (write http/protobuf, and the"
                     + " endpoint with the collector's port for it, usually 4318)"
             ])
-        #expect(try tracing("tracing: { exporter: none }\n", environment: grpc).exporter == .none)
+        try expect(tracing("tracing: { exporter: none }\n", environment: grpc).exporter, equals: .none)
     }
 
     @Test func oddKeysOfTracingAreToldAtTheirPlaces() throws {
-        #expect(
-            try valueErrors(
+        try expect(
+            valueErrors(
                 """
                 tracing:
                   resourceAttributes: [service.name=x, "a\\nb=1"]
                   otlp:
                     headers: [x]
 
-                """) == [
-                    "cloakroom.yaml:27:24: tracing.resourceAttributes.0: service.name"
-                        + " conflicts with tracing.serviceName"
-                        + " (write tracing.serviceName)",
-                    "cloakroom.yaml:27:40: tracing.resourceAttributes.1: must be the name of an attribute,"
-                        + " not \"a\\u{a}b\""
-                        + " (write at most 128 letters, digits, dots, underscores, hyphens and slashes,"
-                        + " such as k8s.pod.name)",
-                    "cloakroom.yaml:29:15: tracing.otlp.headers.0: must be name=value"
-                        + " (write name=value such as x-api-key=secret)",
-                ])
+                """),
+            equals: [
+                "cloakroom.yaml:27:24: tracing.resourceAttributes.0: service.name"
+                    + " conflicts with tracing.serviceName"
+                    + " (write tracing.serviceName)",
+                "cloakroom.yaml:27:40: tracing.resourceAttributes.1: must be the name of an attribute,"
+                    + " not \"a\\u{a}b\""
+                    + " (write at most 128 letters, digits, dots, underscores, hyphens and slashes,"
+                    + " such as k8s.pod.name)",
+                "cloakroom.yaml:29:15: tracing.otlp.headers.0: must be name=value"
+                    + " (write name=value such as x-api-key=secret)",
+            ])
     }
 }
 
 @Suite struct SamplingAndReloadKeysTests {
     @Test func aRoutesShareOfTheAccessLogIsReadAndInRange() throws {
         let yaml = ConfigFixture.good
-        #expect(try ConfigFixture(yaml).load().configuration.routes.map(\.accessLogRatio) == [1, 1])
+        try expect(ConfigFixture(yaml).load().configuration.routes.map(\.accessLogRatio), equals: [1, 1])
         let configuration = try ConfigFixture(yaml).load(overrides: [("routes.1.accessLogRatio", "0.1")]).configuration
-        #expect(configuration.routes.map(\.accessLogRatio) == [1, 0.1])
-        #expect(
-            try ConfigFixture(yaml).valueErrors(overrides: [("routes.1.accessLogRatio", "1.5")]) == [
+        expect(configuration.routes.map(\.accessLogRatio), equals: [1, 0.1])
+        try expect(
+            ConfigFixture(yaml).valueErrors(overrides: [("routes.1.accessLogRatio", "1.5")]),
+            equals: [
                 "--set: routes.1.accessLogRatio: must be in the allowed range, not 1.5 (write 0.0 to 1.0)"
             ])
     }
 
     @Test func whenFilesAreLookedAtIsRead() throws {
-        #expect(try ConfigFixture().load().reload == ReloadConfiguration(interval: .seconds(10)))
+        try expect(ConfigFixture().load().reload, equals: ReloadConfiguration(interval: .seconds(10)))
         let loaded = try ConfigFixture(ConfigFixture.good + "reload: { interval: 0s }\n").load()
-        #expect(loaded.reload == ReloadConfiguration(interval: .zero))
-        #expect(
-            try ConfigFixture(ConfigFixture.good + "reload: { interval: 25h }\n").valueErrors() == [
+        expect(loaded.reload, equals: ReloadConfiguration(interval: .zero))
+        try expect(
+            ConfigFixture(ConfigFixture.good + "reload: { interval: 25h }\n").valueErrors(),
+            equals: [
                 "cloakroom.yaml:26:21: reload.interval: must be in the allowed range, not 25h (write 0s to 1d)"
             ])
     }
@@ -283,7 +292,7 @@ import Testing
         let directory = try ConfigFixture(
             ConfigFixture.good.replacingOccurrences(of: "value: demo", with: "valueFile: token"))
         try directory.write("demo\n", to: "token")
-        #expect(try directory.load().files == [directory.path + "/cloakroom.yaml", directory.path + "/token"])
+        try expect(directory.load().files, equals: [directory.path + "/cloakroom.yaml", directory.path + "/token"])
     }
 
     @Test func whatBecomesALabelOfAMetricIsBounded() throws {
@@ -293,7 +302,7 @@ import Testing
             ("name: video", "name: \(String(repeating: "a", count: 65))"),
             ("targets: [\"http://127.0.0.1:9001\"]", "targets: [\"http://\(long):9001\"]"),
         ] {
-            #expect(try ConfigFixture.valueErrors(replacing: piece, by: other).count == 1, "\(other)")
+            try expect(ConfigFixture.valueErrors(replacing: piece, by: other).count, equals: 1, "\(other)")
         }
     }
 }

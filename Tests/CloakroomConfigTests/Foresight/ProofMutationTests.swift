@@ -102,13 +102,13 @@ struct ProofMutationTests {
 
     @Test("Each of 60 changes breaks the expected statements", arguments: mutations)
     func sixty(mutation: Mutation) throws {
-        #expect(Self.mutations.count == 60)
+        expect(Self.mutations.count, equals: 60)
         let (yaml, change) = (mutation.base.yaml, mutation.change)
         guard yaml.contains(change.old) else { throw ConfigFixture.ReplacementNotFound(piece: change.old) }
         let report = try ConfigFixture(yaml.replacing(change.old, with: change.new)).report { CommandReport.prove($0) }
         let failing = report.text.split(separator: "\n").map(String.init).filter { $0.hasPrefix("fails: ") }
-        #expect(failing == change.failing.map { "fails: \($0)" }, "\(report.text)")
-        #expect(report.text.split(separator: "\n").count { $0.hasPrefix("holds: ") } == 4 - change.failing.count)
-        #expect(report.exitCode == (change.failing.isEmpty ? 0 : 3), "\(report.text)")
+        expect(failing, equals: change.failing.map { "fails: \($0)" }, "\(report.text)")
+        expect(report.text.split(separator: "\n").count { $0.hasPrefix("holds: ") }, equals: 4 - change.failing.count)
+        expect(report.exitCode, equals: (change.failing.isEmpty ? 0 : 3), "\(report.text)")
     }
 }

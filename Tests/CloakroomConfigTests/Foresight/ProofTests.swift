@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @testable import CloakroomConfig
@@ -112,15 +113,15 @@ struct ProofTests {
         let (old, new) = (try ConfigFixture(Self.good), try ConfigFixture(Self.edited(mutation.old, mutation.new)))
         let report = withExtendedLifetime(old) { new.report { CommandReport.prove($0, comparedWith: old.sources()) } }
         let failing = mutation.failing + (mutation.opens ? ["opens nothing"] : [])
-        #expect(Self.failures(report.text) == failing, "\(report.text)")
-        #expect(report.exitCode == (failing.isEmpty ? 0 : 3), "\(report.text)")
+        expect(Self.failures(report.text), equals: failing, "\(report.text)")
+        expect(report.exitCode, equals: (failing.isEmpty ? 0 : 3), "\(report.text)")
     }
 
     @Test("A failing statement has the shortest request that breaks it, as a line for curl")
     func counterexample() throws {
         let yaml = try Self.edited(", require: { claims: { groups: [admin] } }", "")
         let report = try ConfigFixture(yaml).report { CommandReport.prove($0) }
-        #expect(
+        expect(
             report.text.hasPrefix(
                 """
                 fails: admins
@@ -133,21 +134,21 @@ struct ProofTests {
             Self.edited(
                 "prove:\n", "  - { name: old, path: \"/v2/{a}/x\", forwardAs: \"/{a}/x\", \(newRoute) }\nprove:\n")
         ).report { CommandReport.prove($0) }
-        #expect(
+        expect(
             rewritten.text.contains(
                 "  GET /v2/admin/x at localhost is forwarded to api as /admin/x by route old, with"),
             "\(rewritten.text)")
         let page = try ConfigFixture(
             Self.edited("session:\n", "csrf: { trustedOrigins: [\"https://shop.example.com\"] }\nsession:\n")
         ).report { CommandReport.prove($0) }
-        #expect(page.text.contains(", from a page of https://shop.example.com\n"), "\(page.text)")
-        #expect(page.json.contains("\"origin\" : \"https://shop.example.com\""))
-        #expect(page.json.contains("\"holds\" : false"))
+        expect(page.text.contains(", from a page of https://shop.example.com\n"), "\(page.text)")
+        expect(page.json.contains("\"origin\" : \"https://shop.example.com\""))
+        expect(page.json.contains("\"holds\" : false"))
         let host = try ConfigFixture(
             Self.edited("prove:\n", "  - { name: new, hosts: [a.test], path: /admin/x, \(newRoute) }\nprove:\n")
         ).report { CommandReport.prove($0) }
-        #expect(host.text.contains("'http://a.test:8080/admin/x'"), "\(host.text)")
-        #expect(host.text.contains("curl -i --connect-to ::127.0.0.1:8080 "), "\(host.text)")
+        expect(host.text.contains("'http://a.test:8080/admin/x'"), "\(host.text)")
+        expect(host.text.contains("curl -i --connect-to ::127.0.0.1:8080 "), "\(host.text)")
     }
 
     @Test(
@@ -197,9 +198,9 @@ struct ProofTests {
             "name: admins, never: served, paths: [/admin/*], unless: { claims: { groups: [admin] } }",
             "name: admins, \(statement)")
         let report = try ConfigFixture(yaml).report { CommandReport.prove($0) }
-        #expect(report.exitCode == 1)
-        #expect(report.text.contains("cloakroom.yaml:24:"), "\(report.text)")
-        #expect(report.text.contains(message), "\(report.text)")
+        expect(report.exitCode, equals: 1)
+        expect(report.text.contains("cloakroom.yaml:24:"), "\(report.text)")
+        expect(report.text.contains(message), "\(report.text)")
     }
 
     @Test("The shortest request has short segments, and values of claims are in quotation marks")
@@ -212,17 +213,17 @@ struct ProofTests {
                 "name: admins, never: served, paths: [/admin/*], unless: { claims: { groups: [admin] } }",
                 with: "name: admins, \(statement)")
             let report = try ConfigFixture(yaml).report { CommandReport.prove($0) }
-            #expect(report.text.contains(text), "\(report.text)")
+            expect(report.text.contains(text), "\(report.text)")
         }
     }
 
     @Test("Names are unique, and without statements there is nothing to prove")
     func names() throws {
         let twice = try ConfigFixture(Self.edited("name: key", "name: billing")).report { CommandReport.prove($0) }
-        #expect(twice.text.contains("must be unique, not \"billing\" (rename one)"), "\(twice.text)")
+        expect(twice.text.contains("must be unique, not \"billing\" (rename one)"), "\(twice.text)")
         let none = try ConfigFixture().report { CommandReport.prove($0) }
-        #expect(none.exitCode == 1)
-        #expect(none.text.contains("there is nothing to prove (write a statement, or --against OTHER)"), "\(none.text)")
+        expect(none.exitCode, equals: 1)
+        expect(none.text.contains("there is nothing to prove (write a statement, or --against OTHER)"), "\(none.text)")
     }
 
     @Test("Only requests without a session are described by session: false, and a bare statement may describe no route")
@@ -239,7 +240,7 @@ struct ProofTests {
                 "name: admins, never: served, paths: [/admin/*], unless: { claims: { groups: [admin] } }",
                 "name: admins, \(statement)")
             let report = try ConfigFixture(yaml).report { CommandReport.prove($0) }
-            #expect(
+            expect(
                 report.text.hasPrefix(holds ? "holds: admins\n" : "fails: admins\n"), "\(statement): \(report.text)")
         }
     }
@@ -313,7 +314,7 @@ struct ProofTests {
             "name: admins, never: served, paths: [/admin/*], unless: { claims: { groups: [admin] } }",
             with: "name: admins, \(statement)")
         let report = try ConfigFixture(yaml).report { CommandReport.prove($0) }
-        #expect(report.text.hasPrefix(holds ? "holds: admins\n" : "fails: admins\n"), "\(report.text)")
+        expect(report.text.hasPrefix(holds ? "holds: admins\n" : "fails: admins\n"), "\(report.text)")
     }
 
     @Test(
@@ -328,8 +329,8 @@ struct ProofTests {
         let old = try ConfigFixture(Self.extended(before))
         let new = try ConfigFixture(Self.extended(after))
         let report = withExtendedLifetime(old) { new.report { CommandReport.prove($0, comparedWith: old.sources()) } }
-        #expect(Self.failures(report.text).contains("opens nothing") == !example.isEmpty, "\(report.text)")
-        #expect(report.text.contains(example), "\(report.text)")
+        expect(Self.failures(report.text).contains("opens nothing"), equals: !example.isEmpty, "\(report.text)")
+        expect(report.text.contains(example), "\(report.text)")
     }
 
     @Test("Client certificates that are not required any more open what they protected")
@@ -341,7 +342,7 @@ struct ProofTests {
         for (before, after, opens) in [(old, new, true), (new, old, false)] {
             let verdicts = try Proof([], about: after, since: before).verdicts()
             let example: Counterexample? = if case .fails(let request)? = verdicts.first { request } else { nil }
-            #expect((example != nil) == opens)
+            expect((example != nil), equals: opens)
         }
     }
 }

@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @testable import CloakroomConfig
@@ -52,14 +53,15 @@ struct ReplayTests {
     @Test("The configuration that made a log decides nothing otherwise; what the log does not state is counted")
     func same() throws {
         let report = try Self.replay(Self.log)
-        #expect(
-            report.text == """
+        expect(
+            report.text,
+            equals: """
                 route admin: the log does not state the claims of 1 requests that need some
                 2 requests not compared: rejected before a decision, or cut
                 12 requests: 0 decided otherwise
 
                 """)
-        #expect(report.exitCode == 0)
+        expect(report.exitCode, equals: 0)
     }
 
     @Test(
@@ -110,15 +112,15 @@ struct ReplayTests {
         ] as [(String, String, String, [String], Int32)])
     func changed(old: String, new: String, route: String, row: [String], code: Int32) throws {
         let yaml = ProofTests.good.replacing(old, with: new)
-        #expect(yaml != ProofTests.good)
+        expect(yaml != ProofTests.good)
         let report = try Self.replay(Self.log, yaml)
-        #expect(report.exitCode == code, "\(report.text)")
+        expect(report.exitCode, equals: code, "\(report.text)")
         let rows = report.text.split(separator: "\n").map { line in
             line.split(separator: "  ").map { $0.trimmingPrefix(while: { $0 == " " }) }.filter { !$0.isEmpty }
                 .map(String.init)
         }
-        #expect(row.isEmpty || rows.contains(row), "\(report.text)")
-        if code != 0 { #expect(report.json.contains("\"route\" : \"\(route)\"")) }
+        expect(row.isEmpty || rows.contains(row), "\(report.text)")
+        if code != 0 { expect(report.json.contains("\"route\" : \"\(route)\"")) }
     }
 
     @Test("Lines that are cut, foreign or too long are skipped with their numbers; events are no requests")
@@ -129,8 +131,9 @@ struct ReplayTests {
             "\"" + String(repeating: "x", count: 70_000) + "\"", Self.log[0].replacing("public", with: "unheard"),
             Self.log[0].replacing("\"/\"", with: "\"/\(String(repeating: "a", count: 1_023))\""), Self.log[0],
         ]
-        #expect(
-            try Self.replay(lines).text == """
+        try expect(
+            Self.replay(lines).text,
+            equals: """
                 6 lines skipped, cut or of another log: 1, 2, 3, 4, 7, 8
                 1 requests not compared: rejected before a decision, or cut
                 2 requests: 0 decided otherwise
@@ -141,9 +144,10 @@ struct ReplayTests {
     @Test("A log of which no request could be read is an error")
     func unread() throws {
         let foreign = try Self.replay(["127.0.0.1 - - GET / 200"])
-        #expect(foreign.exitCode == 1)
-        #expect(
-            foreign.text == """
+        expect(foreign.exitCode, equals: 1)
+        expect(
+            foreign.text,
+            equals: """
                 1 lines skipped, cut or of another log: 1
                 error: no request was read (give an access log that is written with logging.format: json)
 
@@ -152,10 +156,10 @@ struct ReplayTests {
             let report = try? CommandReport.replay(sources) { $0.stop("it is damaged") }
             return report ?? CommandReport.checkConfig(sources)
         }
-        #expect(damaged.exitCode == 1)
-        #expect(damaged.text.contains("error: no request was read"), "\(damaged.text)")
+        expect(damaged.exitCode, equals: 1)
+        expect(damaged.text.contains("error: no request was read"), "\(damaged.text)")
         let event = "{\"level\":\"info\",\"logger\":\"cloakroom\",\"event\":\"start\"}"
-        #expect(try Self.replay([event]).exitCode == 0)
+        try expect(Self.replay([event]).exitCode, equals: 0)
     }
 
     @Test("A log cannot disguise the report: characters that are not visible are escaped, long names cut")
@@ -165,10 +169,10 @@ struct ReplayTests {
             Self.line("G\u{2066}T", "/", "public", route: "a\u{202e}b"), Self.line("PUT", "/", "public", route: long),
         ]
         let text = try Self.replay(lines).text
-        #expect(text.contains("a\\u{202e}b") && text.contains("G\\u{2066}T localhost:8080/"), "\(text)")
-        #expect(!text.unicodeScalars.contains { ["\u{202e}", "\u{2066}"].contains($0) })
-        #expect(text.contains(String(repeating: "r", count: 253) + "…"))
-        #expect(!text.contains(String(repeating: "r", count: 254)))
+        expect(text.contains("a\\u{202e}b") && text.contains("G\\u{2066}T localhost:8080/"), "\(text)")
+        expect(!text.unicodeScalars.contains { ["\u{202e}", "\u{2066}"].contains($0) })
+        expect(text.contains(String(repeating: "r", count: 253) + "…"))
+        expect(!text.contains(String(repeating: "r", count: 254)))
     }
 
     /// What another configuration decides now about each line that it decides otherwise.
@@ -189,12 +193,12 @@ struct ReplayTests {
         var new = try ConfigFixture(ProofTests.good).load().configuration
         new.listeners.append(ListenerConfiguration(address: HostAndPort(host: "127.0.0.1", port: 8_081)))
         new.listeners[1].hosts = ["localhost"]
-        #expect(
-            try Self.decisions(
+        try expect(
+            Self.decisions(
                 [
                     Self.line(at: "127.0.0.1:8080"), Self.line(at: "127.0.0.1:8081"), Self.line(at: "127.0.0.1:9"),
                     Self.line("GET", "/", "public", route: "page", "\"upstream\":\"api\","),
-                ], new) == ["421, the host is not served", nil, "not received, no listener has the address", nil])
+                ], new), equals: ["421, the host is not served", nil, "not received, no listener has the address", nil])
     }
 
     @Test("The redirect of a route is not that of a listener")
@@ -204,20 +208,22 @@ struct ReplayTests {
         new.listeners[0].redirectToHTTPS = 8_443
         new.listeners[1].tls = ListenerTLSConfiguration(certificateFile: "a", keyFile: "b")
         let moved = Self.line("GET", "/moved", "redirected", status: 308, route: "moved")
-        #expect(
-            try Self.decisions(
+        try expect(
+            Self.decisions(
                 [
                     moved, moved.replacing("\"scheme\":\"http\"", with: "\"scheme\":\"https\""),
                     Self.line("GET", "/", "redirected", status: 308), Self.line("POST", "/", "undecided", status: 403),
                     Self.line("GET", "/", "public", route: "page", "\"upstream\":\"api\","),
                     Self.line("POST", "/billing/1", "forwarded", route: "invoices", Self.session),
-                ], new) == [
-                    "redirected to https", "forwarded to api by route page", nil, nil, "redirected to https",
-                    "403, https is required",
-                ])
+                ], new),
+            equals: [
+                "redirected to https", "forwarded to api by route page", nil, nil, "redirected to https",
+                "403, https is required",
+            ])
         new = try ConfigFixture(ProofTests.good).load().configuration
-        #expect(
-            try Self.decisions([Self.line("GET", "/", "redirected", status: 308)], new) == [
+        try expect(
+            Self.decisions([Self.line("GET", "/", "redirected", status: 308)], new),
+            equals: [
                 "forwarded to api by route page"
             ])
     }
@@ -229,17 +235,17 @@ struct ReplayTests {
         let yaml = try ProofTests.extended(routes.joined(separator: "\n"))
         let lines = [Self.line("GET", "/r1", "forwarded", route: "r1", "\"upstream\":\"api\"," + Self.session)]
         let report = try Self.replay(lines, yaml)
-        #expect(report.text.hasSuffix("\n1 requests: 0 decided otherwise\n"), "\(report.text)")
+        expect(report.text.hasSuffix("\n1 requests: 0 decided otherwise\n"), "\(report.text)")
         let proof = try ConfigFixture(yaml).report { CommandReport.prove($0) }
-        #expect(proof.text.contains("holds: admins\n"), "\(proof.text)")
+        expect(proof.text.contains("holds: admins\n"), "\(proof.text)")
     }
 
     @Test("The number of groups is bounded, and the others are counted")
     func groups() throws {
         let lines = (0..<1_100).map { Self.line("PUT", "/", "public", route: "r\($0)") }
         let text = try Self.replay(lines).text
-        #expect(text.contains("\n100 requests of more than 1000 groups are not listed\n"))
-        #expect(text.hasSuffix("\n1100 requests: 1100 decided otherwise\n"))
+        expect(text.contains("\n100 requests of more than 1000 groups are not listed\n"))
+        expect(text.hasSuffix("\n1100 requests: 1100 decided otherwise\n"))
     }
 
     private static let tokens = """
@@ -268,14 +274,14 @@ struct ReplayTests {
             ] + Self.log(of: "bearer") + Self.log(of: "unverified")
         let yaml = try ProofTests.extended(Self.tokens)
         let report = try Self.replay(lines, yaml)
-        #expect(report.text == "\(lines.count) requests: 0 decided otherwise\n")
+        expect(report.text, equals: "\(lines.count) requests: 0 decided otherwise\n")
         let limited = [
             Self.line("GET", "/Admin/1", "rate_limited", status: 429),
             Self.line("PUT", "/site/a", "rate_limited", status: 429),
             Self.line("GET", "/", "rate_limited", status: 429).replacing("localhost", with: "other.test"),
         ]
         let limits = yaml + "limits: { rate: [all] }\nrateLimits: { all: { by: address, requests: 600/m } }\n"
-        #expect(try Self.replay(limited, limits).text == "3 requests: 0 decided otherwise\n")
+        try expect(Self.replay(limited, limits).text, equals: "3 requests: 0 decided otherwise\n")
     }
 
     @Test(
@@ -289,20 +295,20 @@ struct ReplayTests {
             "GET", "/own", "unauthenticated", status: 401, route: "own", "\"credential\":\"bearer\"," + Self.noSession)
         let routes = Self.tokens.replacing(", authorization: bearer", with: other)
         let report = try Self.replay([line], try ProofTests.extended(routes))
-        #expect(report.exitCode == (now.isEmpty ? 0 : 3), "\(report.text)")
-        #expect(now.isEmpty || report.text.contains(kind) && report.text.contains(now), "\(report.text)")
+        expect(report.exitCode, equals: (now.isEmpty ? 0 : 3), "\(report.text)")
+        expect(now.isEmpty || report.text.contains(kind) && report.text.contains(now), "\(report.text)")
     }
 
     @Test("A WebSocket is reported if the route does not allow one any more")
     func webSockets() throws {
         let line = Self.line("GET", "/sock", "public", status: 101, route: "sock", "\"upstream\":\"api\",")
         let same = try Self.replay([line], try ProofTests.extended(Self.tokens))
-        #expect(same.text == "1 requests: 0 decided otherwise\n")
+        expect(same.text, equals: "1 requests: 0 decided otherwise\n")
         let allowing = ", websocket: true, stream: { origins: [\"https://app.example.com\"] }"
         let routes = Self.tokens.replacing(allowing, with: "")
-        #expect(routes != Self.tokens)
+        expect(routes != Self.tokens)
         let report = try Self.replay([line], try ProofTests.extended(routes))
-        #expect(report.text.contains("forwarded to api by route sock, not as a WebSocket"), "\(report.text)")
+        expect(report.text.contains("forwarded to api by route sock, not as a WebSocket"), "\(report.text)")
     }
 
     @Test(
@@ -313,7 +319,7 @@ struct ReplayTests {
     func credentials(credential: String, now: String) throws {
         let routes = Self.tokens.replacing(", authorization: \(credential == "bearer" ? "bearer" : "pass")", with: "")
         let report = try Self.replay(Self.log(of: credential), try ProofTests.extended(routes))
-        #expect(report.text.contains(now), "\(report.text)")
-        #expect(report.text.hasSuffix("\n1 requests: 1 decided otherwise\n"), "\(report.text)")
+        expect(report.text.contains(now), "\(report.text)")
+        expect(report.text.hasSuffix("\n1 requests: 1 decided otherwise\n"), "\(report.text)")
     }
 }

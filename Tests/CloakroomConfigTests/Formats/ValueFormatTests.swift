@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import CloakroomConfig
@@ -10,8 +11,8 @@ import Testing
     ])
     func durationsAreReadAndRendered(_ text: String, _ duration: Duration, _ rendered: String) throws {
         let format = ValueFormat<Duration>.duration(.zero ... .seconds(86_400))
-        #expect(try format.parse(text) == duration)
-        #expect(format.render(duration) == rendered)
+        try expect(format.parse(text), equals: duration)
+        expect(format.render(duration), equals: rendered)
     }
 
     @Test(arguments: [
@@ -30,8 +31,8 @@ import Testing
     ])
     func sizesAreReadAndRendered(_ text: String, _ bytes: Int, _ rendered: String) throws {
         let format = ValueFormat<Int>.size(0...(1 << 40))
-        #expect(try format.parse(text) == bytes)
-        #expect(format.render(bytes) == rendered)
+        try expect(format.parse(text), equals: bytes)
+        expect(format.render(bytes), equals: rendered)
     }
 
     @Test(arguments: ["", "KiB", "1KB", "1kib", "-1", "1.5MiB", "9223372036854775807KiB", "0x10"])
@@ -40,8 +41,8 @@ import Testing
     }
 
     @Test func controlCharactersDoNotBreakALineOfAReport() {
-        #expect("a\nb\u{1b}[0m".quoted == "\"a\\u{a}b\\u{1b}[0m\"")
-        #expect(String(repeating: "x", count: 100).quoted.count == 82)
+        expect("a\nb\u{1b}[0m".quoted, equals: "\"a\\u{a}b\\u{1b}[0m\"")
+        expect(String(repeating: "x", count: 100).quoted.count, equals: 82)
     }
 
     @Test(arguments: [
@@ -49,18 +50,20 @@ import Testing
         ("auth", nil), ("pth", "path"),
     ])
     func theNearestNameIsFound(_ name: String, _ nearest: String?) {
-        #expect(NameSuggestion.nearest(to: name, among: ["idleTimeout", "name", "path", "absoluteTimeout"]) == nearest)
+        expect(
+            NameSuggestion.nearest(to: name, among: ["idleTimeout", "name", "path", "absoluteTimeout"]), equals: nearest
+        )
     }
 
     @Test("A list of names has those first that begin like the unknown one, and states how many it leaves out")
     func listedNames() {
         let names = (10..<32).map { "key\($0)" } + ["require", "requiresAuthorization", "Requests"]
         let listed = NameSuggestion.suggestion(for: "requireAuth", among: names)
-        #expect(listed.hasPrefix("write one of: require, requiresAuthorization, Requests, key10, "), "\(listed)")
-        #expect(listed.hasSuffix(", key26 … and 5 more"), "\(listed)")
+        expect(listed.hasPrefix("write one of: require, requiresAuthorization, Requests, key10, "), "\(listed)")
+        expect(listed.hasSuffix(", key26 … and 5 more"), "\(listed)")
         let only = NameSuggestion.suggestion(for: "requiresAuth", among: names)
-        #expect(only == #"did you mean "requiresAuthorization"?"#)
+        expect(only, equals: #"did you mean "requiresAuthorization"?"#)
         let few = NameSuggestion.suggestion(for: "unlike", among: ["one", "two"])
-        #expect(few == "write one of: one, two")
+        expect(few, equals: "write one of: one, two")
     }
 }

@@ -1,4 +1,5 @@
 import CloakroomConfig
+import TestSupport
 import Testing
 
 /// A change of the valid configuration and the diagnostics that it must cause.
@@ -26,13 +27,13 @@ struct DiagnosticCase: Sendable, CustomTestStringConvertible {
         let areExpected = found.elementsEqual(valueErrors) { line, expected in
             expected.hasSuffix("…") ? line.hasPrefix(expected.dropLast()) : line == expected
         }
-        #expect(areExpected && !found.isEmpty, "\(found)")
+        expect(areExpected && !found.isEmpty, "\(found)")
     }
 }
 
 @Suite struct ConfigDiagnosticTests {
     @Test func theGoodConfigurationHasNoValueError() throws {
-        #expect(try ConfigFixture().valueErrors() == [])
+        try expect(ConfigFixture().valueErrors(), equals: [])
     }
 
     @Test(arguments: values + keys + names)
@@ -66,8 +67,8 @@ struct DiagnosticCase: Sendable, CustomTestStringConvertible {
         ])
     func otherPlace(_ piece: String, _ change: String, _ expected: String) throws {
         let found = try ConfigFixture.valueErrors(replacing: piece, by: change)
-        #expect(found.contains("cloakroom.yaml:" + expected), "\(found)")
-        #expect(!found.contains { $0.contains("targets: required key missing") }, "\(found)")
+        expect(found.contains("cloakroom.yaml:" + expected), "\(found)")
+        expect(!found.contains { $0.contains("targets: required key missing") }, "\(found)")
     }
 
     static let values = DiagnosticCase.table(

@@ -1,4 +1,5 @@
 import CloakroomConfig
+import TestSupport
 import Testing
 
 @Suite("What is written by habit of other programs has a remedy that fits")
@@ -51,12 +52,14 @@ struct LikelyMistakesTests {
 
     @Test("A flag with brackets, and a variable with shorter words")
     func otherSources() throws {
-        #expect(
-            try ConfigFixture().valueErrors(overrides: [("routes.0.methods", "[GET]")]) == [
+        try expect(
+            ConfigFixture().valueErrors(overrides: [("routes.0.methods", "[GET]")]),
+            equals: [
                 "--set: routes.0.methods: must be a method, not \"[GET]\" (write the list without brackets: one,another)"
             ])
-        #expect(
-            try ConfigFixture().valueErrors(environment: ["CLOAKROOM_LOG_LEVEL": "debug"]) == [
+        try expect(
+            ConfigFixture().valueErrors(environment: ["CLOAKROOM_LOG_LEVEL": "debug"]),
+            equals: [
                 "environment: CLOAKROOM_LOG_LEVEL: unknown variable (did you mean CLOAKROOM_LOGGING_LEVEL?)"
             ])
     }
@@ -72,6 +75,6 @@ struct LikelyMistakesTests {
     func warnings(_ piece: String, _ change: String, _ warning: String?) throws {
         let text = try ConfigFixture.changed(ConfigFixture.good, piece, change)
         let found = try ConfigFixture(text).load().warnings.map(\.message)
-        #expect(found == [warning].compactMap(\.self))
+        expect(found, equals: [warning].compactMap(\.self))
     }
 }

@@ -1,5 +1,6 @@
 import CloakroomConfig
 import Foundation
+import TestSupport
 import Testing
 
 /// Secrets as values of other keys must not appear in diagnostics, which are logged and shown on the status page.
@@ -45,9 +46,9 @@ struct MisplacedSecretTests {
         let isThere = ConfigFixture.good.contains("\n\(name):")
         let directory = try ConfigFixture((isThere ? "" : ConfigFixture.good) + section + "\n")
         let report = reports(directory.sources())
-        #expect(report.contains("must be an existing file"), "\(report)")
-        #expect(report.contains(twin.key), "\(report)")
-        #expect(!report.contains(Self.canary), "\(report)")
+        expect(report.contains("must be an existing file"), "\(report)")
+        expect(report.contains(twin.key), "\(report)")
+        expect(!report.contains(Self.canary), "\(report)")
     }
 
     @Test("A secret instead of a path is not printed from a variable or a flag either", arguments: secrets)
@@ -59,8 +60,8 @@ struct MisplacedSecretTests {
             directory.sources(overrides: [("tracing.otlp.headersFile", secret)]),
         ] {
             let report = reports(sources)
-            #expect(report.contains("must be an existing file"), "\(report)")
-            #expect(!report.contains(Self.canary), "\(report)")
+            expect(report.contains("must be an existing file"), "\(report)")
+            expect(!report.contains(Self.canary), "\(report)")
         }
     }
 
@@ -69,18 +70,18 @@ struct MisplacedSecretTests {
         let yaml = ConfigFixture.good.replacing("{ value: demo }", with: "{ valueFile: \(Self.canary) }")
         let directory = try ConfigFixture(yaml)
         let sources = directory.sources(overrides: [("upstreams.api.apiToken.value", "other")])
-        #expect(CommandReport.printConfig(sources).exitCode == 0)
-        #expect(!reports(sources).contains(Self.canary))
+        expect(CommandReport.printConfig(sources).exitCode, equals: 0)
+        expect(!reports(sources).contains(Self.canary))
         try directory.write("x", to: Self.canary)
-        #expect(CommandReport.printConfig(sources).text.contains("valueFile"))
-        #expect(CommandReport.printConfig(sources).text.contains(Self.canary))
+        expect(CommandReport.printConfig(sources).text.contains("valueFile"))
+        expect(CommandReport.printConfig(sources).text.contains(Self.canary))
     }
 
     private func expectHidden(_ invalid: [ConfigSources]) {
         for sources in invalid {
             let report = CommandReport.checkConfig(sources)
-            #expect(report.exitCode == 1)
-            #expect(!report.text.contains(Self.canary), "\(report.text)")
+            expect(report.exitCode, equals: 1)
+            expect(!report.text.contains(Self.canary), "\(report.text)")
         }
     }
 
@@ -133,8 +134,8 @@ struct MisplacedSecretTests {
         let directory = try ConfigFixture()
         let report = CommandReport.checkConfig(
             directory.sources(overrides: [(key, text.replacing("CANARY", with: Self.canary))]))
-        #expect(report.exitCode == 1)
-        #expect(report.text.contains(key), "\(report.text)")
-        #expect(!report.text.contains(Self.canary), "\(report.text)")
+        expect(report.exitCode, equals: 1)
+        expect(report.text.contains(key), "\(report.text)")
+        expect(!report.text.contains(Self.canary), "\(report.text)")
     }
 }

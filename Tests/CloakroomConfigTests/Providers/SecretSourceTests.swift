@@ -1,6 +1,7 @@
 import CloakroomConfig
 import CloakroomCore
 import Foundation
+import TestSupport
 import Testing
 
 @Suite("Sources of secrets")
@@ -25,10 +26,11 @@ struct SecretSourceTests {
         let directory = try ConfigFixture(ConfigFixture.good.replacing("{ value: demo }", with: "{ valueFile: token }"))
         try directory.write(Self.canary, to: "token")
         try change(0o640, "token", in: directory)
-        #expect(try warnings(directory) == [])
+        try expect(warnings(directory), equals: [])
         try change(0o604, "token", in: directory)
-        #expect(
-            try warnings(directory) == [
+        try expect(
+            warnings(directory),
+            equals: [
                 "cloakroom.yaml:6:28: warning: upstreams.api.apiToken.valueFile: \"token\" \(Self.openToAll)"
                     + " (remove the permissions of others: chmod o-rwx)"
             ])
@@ -44,11 +46,11 @@ struct SecretSourceTests {
         try directory.link("in/token", to: "data")
         try change(0o600, "in/data", in: directory)
         try change(0o755, "in", in: directory)
-        #expect(try warnings(directory) == [])
+        try expect(warnings(directory), equals: [])
         try change(0o644, "in/data", in: directory)
-        #expect(try warnings(directory).count == 1)
+        try expect(warnings(directory).count, equals: 1)
         try change(0o750, "in", in: directory)
-        #expect(try warnings(directory) == [])
+        try expect(warnings(directory), equals: [])
     }
 
     @Test("A secret file, a folder above it, or a configuration that others can write is a warning")
@@ -61,41 +63,41 @@ struct SecretSourceTests {
         for (path, mode) in [("cloakroom.yaml", 0o664), ("in", 0o770), ("in/token", 0o660)] {
             try change(mode, path, in: directory)
         }
-        #expect(try warnings(directory) == [])
+        try expect(warnings(directory), equals: [])
         let others = "can be changed or replaced by other users of this machine"
         let remedy = "(check the owner and the write permissions of it and of the folders above it)"
         let secret =
             "cloakroom.yaml:6:28: warning: upstreams.api.apiToken.valueFile: \"in/token\" \(others) \(remedy)"
         try change(0o662, "in/token", in: directory)
-        #expect(try warnings(directory) == [secret])
+        try expect(warnings(directory), equals: [secret])
         try change(0o660, "in/token", in: directory)
         try change(0o772, "in", in: directory)
-        #expect(try warnings(directory) == [secret])
+        try expect(warnings(directory), equals: [secret])
         // Only the owner of a file can replace it in a folder with the sticky bit.
         try change(0o1772, "in", in: directory)
-        #expect(try warnings(directory) == [])
+        try expect(warnings(directory), equals: [])
         try change(0o666, "cloakroom.yaml", in: directory)
-        #expect(try warnings(directory) == ["cloakroom.yaml: warning: \"cloakroom.yaml\" \(others) \(remedy)"])
+        try expect(warnings(directory), equals: ["cloakroom.yaml: warning: \"cloakroom.yaml\" \(others) \(remedy)"])
         var sources = directory.sources()
         sources.isOffline = true
-        #expect(try loadConfig(sources).warnings == [])
+        try expect(loadConfig(sources).warnings, equals: [])
     }
 
     @Test("A device or a FIFO is read neither as a secret nor as the configuration", .timeLimit(.minutes(1)))
     func special() throws {
         let directory = try ConfigFixture(ConfigFixture.good.replacing("{ value: demo }", with: "{ valueFile: token }"))
         try directory.link("token", to: "/dev/zero")
-        #expect(directory.valueErrors().map { $0.contains("must be a file with content") } == [true])
+        expect(directory.valueErrors().map { $0.contains("must be a file with content") }, equals: [true])
         let remedy = "(grant read permission to the gateway's user; a pipe or device is not read)"
         let problem =
             "cloakroom.yaml:6:28: upstreams.api.apiToken.valueFile: must be a readable file: \"token\" \(remedy)"
         try FileManager.default.removeItem(atPath: directory.path + "/token")
-        #expect(mkfifo(directory.path + "/token", 0o600) == 0)
-        #expect(directory.valueErrors() == [problem])
+        expect(mkfifo(directory.path + "/token", 0o600), equals: 0)
+        expect(directory.valueErrors(), equals: [problem])
         try FileManager.default.removeItem(atPath: directory.path + "/cloakroom.yaml")
-        #expect(mkfifo(directory.path + "/cloakroom.yaml", 0o600) == 0)
-        #expect(
-            directory.valueErrors() == ["cloakroom.yaml: must be a readable file: \"cloakroom.yaml\" \(remedy)"])
+        expect(mkfifo(directory.path + "/cloakroom.yaml", 0o600), equals: 0)
+        expect(
+            directory.valueErrors(), equals: ["cloakroom.yaml: must be a readable file: \"cloakroom.yaml\" \(remedy)"])
     }
 
     @Test("A folder of the session database in which others can create files is a warning")
@@ -104,9 +106,10 @@ struct SecretSourceTests {
         let directory = try ConfigFixture(ConfigFixture.good.replacing("session:\n", with: store))
         try FileManager.default.createDirectory(atPath: directory.path + "/db", withIntermediateDirectories: true)
         try change(0o700, "db", in: directory)
-        #expect(try warnings(directory) == [])
+        try expect(warnings(directory), equals: [])
         try change(0o1777, "db", in: directory)
-        #expect(try warnings(directory).map { $0.contains("session.sqlite.path: \"db\" can be changed") } == [true])
+        try expect(
+            warnings(directory).map { $0.contains("session.sqlite.path: \"db\" can be changed") }, equals: [true])
     }
 
     @Test("The owner of a file, of a folder above it, or of a link to it can write it")
@@ -117,15 +120,15 @@ struct SecretSourceTests {
         // Root can create a file of another user.
         let isRoot = geteuid() == 0
         let owner = isRoot ? 12_345 : geteuid()
-        if isRoot { #expect(chown(file, owner, 0) == 0) }
+        if isRoot { expect(chown(file, owner, 0), equals: 0) }
         for path in [file, directory.path + "/link"] {
-            #expect(!FileAccess.isWritable(path, byOthersThan: owner, getegid()))
-            #expect(FileAccess.isWritable(path, byOthersThan: owner + 1, getegid()))
+            expect(!FileAccess.isWritable(path, byOthersThan: owner, getegid()))
+            expect(FileAccess.isWritable(path, byOthersThan: owner + 1, getegid()))
         }
         if isRoot {
-            #expect(chown(file, 0, 0) == 0 && lchown(directory.path + "/link", owner, 0) == 0)
-            #expect(FileAccess.isWritable(directory.path + "/link", byOthersThan: 0, 0))
-            #expect(!FileAccess.isWritable(file, byOthersThan: 0, 0))
+            expect(chown(file, 0, 0) == 0 && lchown(directory.path + "/link", owner, 0) == 0)
+            expect(FileAccess.isWritable(directory.path + "/link", byOthersThan: 0, 0))
+            expect(!FileAccess.isWritable(file, byOthersThan: 0, 0))
         }
     }
 
@@ -137,10 +140,10 @@ struct SecretSourceTests {
         try directory.write("-----BEGIN CERTIFICATE-----\n", to: "a.crt")
         try directory.write("-----BEGIN PRIVATE KEY-----\n", to: "a.key")
         try change(0o600, "a.key", in: directory)
-        #expect(try warnings(directory) == [])
+        try expect(warnings(directory), equals: [])
         try change(0o644, "a.key", in: directory)
         let place = "cloakroom.yaml:3:45: warning: listeners.0.tls.keyFile: \"a.key\" can be read by every user"
-        #expect(try warnings(directory).map { $0.hasPrefix(place) } == [true])
+        try expect(warnings(directory).map { $0.hasPrefix(place) }, equals: [true])
     }
 
     @Test("A secret in a flag is a warning that suggests the right place and does not print the secret")
@@ -148,11 +151,11 @@ struct SecretSourceTests {
         let directory = try ConfigFixture()
         let warnings = try warnings(
             directory, overrides: [("admin.token", Self.canary), ("session.idleTimeout", "5m")])
-        #expect(warnings.count == 1)
+        expect(warnings.count, equals: 1)
         let warning = warnings.first ?? ""
-        #expect(warning.hasPrefix("--set: warning: admin.token: a secret on the command line"), "\(warning)")
-        #expect(warning.contains("set CLOAKROOM_ADMIN_TOKEN, or name a file that holds it in admin.tokenFile"))
-        #expect(!warning.contains(Self.canary))
+        expect(warning.hasPrefix("--set: warning: admin.token: a secret on the command line"), "\(warning)")
+        expect(warning.contains("set CLOAKROOM_ADMIN_TOKEN, or name a file that holds it in admin.tokenFile"))
+        expect(!warning.contains(Self.canary))
     }
 
     @Test("Rule 41: types that hold configuration sources print none of their values, in any representation")
@@ -169,7 +172,7 @@ struct SecretSourceTests {
             var dumped = ""
             dump(value, to: &dumped)
             for text in ["\(value)", String(describing: value), String(reflecting: value), dumped] {
-                #expect(!text.contains("canary-e02d"))
+                expect(!text.contains("canary-e02d"))
             }
         }
     }
@@ -211,11 +214,11 @@ struct SecretSourceTests {
     @Test("An offline check opens none of the files that a configuration references")
     func offline() throws {
         let report = try offline(Self.offlineYAML)
-        #expect(report.exitCode == 0, "\(report.text)")
-        #expect(
+        expect(report.exitCode, equals: 0, "\(report.text)")
+        expect(
             report.text.hasSuffix(": ok (1 route, 1 upstream, secrets and certificates not read)\n"), "\(report.text)")
         // A check that is not offline reports each missing file.
-        #expect(try ConfigFixture(Self.offlineYAML).valueErrors().count == 12)
+        try expect(ConfigFixture(Self.offlineYAML).valueErrors().count, equals: 12)
     }
 
     @Test(
@@ -230,8 +233,8 @@ struct SecretSourceTests {
         ])
     func offlineValueErrors(_ piece: String, _ change: String, _ key: String) throws {
         let report = try offline(Self.offlineYAML.replacing(piece, with: change))
-        #expect(report.exitCode == 1)
-        #expect(report.text.split(separator: "\n").count == 1, "\(report.text)")
-        #expect(report.text.contains(": \(key): "), "\(report.text)")
+        expect(report.exitCode, equals: 1)
+        expect(report.text.split(separator: "\n").count, equals: 1, "\(report.text)")
+        expect(report.text.contains(": \(key): "), "\(report.text)")
     }
 }

@@ -1,6 +1,7 @@
 import CloakroomConfig
 import CloakroomCore
 import Foundation
+import TestSupport
 import Testing
 
 @Suite struct SecretTests {
@@ -17,28 +18,29 @@ import Testing
         try directory.write("\(Self.canary)\n", to: "..data")
         try directory.link("token", to: "..data")
         let config = try directory.load()
-        #expect(token(config) == Secret(Self.canary))
+        expect(token(config), equals: Secret(Self.canary))
         let value = config.values.first { $0.key == "upstreams.api.apiToken.value" }
-        #expect(value?.value == "<redacted>")
-        #expect(value?.origin == "secret file \(directory.path)/token")
+        expect(value?.value, equals: "<redacted>")
+        expect(value?.origin, equals: "secret file \(directory.path)/token")
     }
 
     @Test func theEnvironmentGoesBeforeSecretFilesAndTheseBeforeTheFile() throws {
         let variable = "CLOAKROOM_UPSTREAMS_API_API_TOKEN_VALUE"
         let named = try directory("{ valueFile: token }")
         try named.write("from-file", to: "token")
-        #expect(token(try named.load(environment: [variable: "from-variable"])) == Secret("from-variable"))
+        expect(token(try named.load(environment: [variable: "from-variable"])), equals: Secret("from-variable"))
         let inline = try directory("{ value: inline }")
         try inline.write("from-file", to: "token")
-        #expect(token(try inline.load(environment: [variable + "_FILE": "token"])) == Secret("from-file"))
-        #expect(token(try inline.load(overrides: [("upstreams.api.apiToken.value", "flag")])) == Secret("flag"))
+        expect(token(try inline.load(environment: [variable + "_FILE": "token"])), equals: Secret("from-file"))
+        expect(token(try inline.load(overrides: [("upstreams.api.apiToken.value", "flag")])), equals: Secret("flag"))
     }
 
     @Test func aSecretAndItsFileInOnePlaceAreAValueError() throws {
         let directory = try directory("{ value: \(Self.canary), valueFile: token }")
         try directory.write("x", to: "token")
-        #expect(
-            directory.valueErrors() == [
+        expect(
+            directory.valueErrors(),
+            equals: [
                 "cloakroom.yaml:6:48: upstreams.api.apiToken.valueFile: conflicts with value (keep one of the two)"
             ])
     }
@@ -58,7 +60,8 @@ import Testing
     func aFileThatCannotBeASecretIsAValueError(_ content: String, _ valueError: String) throws {
         let directory = try directory("{ valueFile: token }")
         try directory.write(content, to: "token")
-        #expect(directory.valueErrors() == ["cloakroom.yaml:6:28: upstreams.api.apiToken.valueFile: \(valueError)"])
+        expect(
+            directory.valueErrors(), equals: ["cloakroom.yaml:6:28: upstreams.api.apiToken.valueFile: \(valueError)"])
     }
 
     @Test func aSecretFileThatIsNotThereOrADirectoryIsAValueError() throws {
@@ -66,19 +69,21 @@ import Testing
         let missing =
             "must be an existing file (create it, or correct the path;"
             + " a secret itself belongs in the key without File at its end)"
-        #expect(try directory("{ valueFile: token }").valueErrors() == [place + missing])
+        try expect(directory("{ valueFile: token }").valueErrors(), equals: [place + missing])
         let path = NSTemporaryDirectory() + "nobody-has-this"
-        #expect(
-            try directory("{ valueFile: \(path) }").valueErrors() == [
+        try expect(
+            directory("{ valueFile: \(path) }").valueErrors(),
+            equals: [
                 place + "must be an existing file: \"\(path)\" (create it, or correct the path)"
             ])
-        #expect(
-            try directory("{ valueFile: / }").valueErrors() == [
+        try expect(
+            directory("{ valueFile: / }").valueErrors(),
+            equals: [
                 place + "must be a file, not a folder: \"/\" (name a file)"
             ])
         let dangling = try directory("{ valueFile: token }")
         try dangling.link("token", to: "nowhere")
-        #expect(dangling.valueErrors() == [place + missing])
+        expect(dangling.valueErrors(), equals: [place + missing])
     }
 
     @Test func noSecretStandsInAnyReportOrValueError() throws {
@@ -91,9 +96,9 @@ import Testing
         ]
         for apiToken in bad {
             let report = CommandReport.checkConfig(try self.directory(apiToken).sources())
-            #expect(report.exitCode == 1, "\(apiToken)")
-            #expect(!report.text.contains(Self.canary), "\(apiToken)")
-            #expect(!report.json.contains(Self.canary), "\(apiToken)")
+            expect(report.exitCode, equals: 1, "\(apiToken)")
+            expect(!report.text.contains(Self.canary), "\(apiToken)")
+            expect(!report.json.contains(Self.canary), "\(apiToken)")
         }
         let environment = ["CLOAKROOM_UPSTREAMS_API_API_TOKEN_VALU": Self.canary]
         let overrides = [(key: "upstreams.api.apiToken.value", value: Self.canary + "\n")]
@@ -104,10 +109,10 @@ import Testing
             CommandReport.checkConfig(directory.sources(environment: environment)),
             CommandReport.checkConfig(directory.sources(overrides: overrides)),
         ] {
-            #expect(!report.text.isEmpty)
-            #expect(!report.text.contains(Self.canary))
-            #expect(!report.json.contains(Self.canary))
+            expect(!report.text.isEmpty)
+            expect(!report.text.contains(Self.canary))
+            expect(!report.json.contains(Self.canary))
         }
-        #expect(!String(reflecting: try directory.load()).contains(Self.canary))
+        expect(!String(reflecting: try directory.load()).contains(Self.canary))
     }
 }

@@ -1,5 +1,6 @@
 import CloakroomConfig
 import Foundation
+import TestSupport
 import Testing
 
 @Suite struct ConfigurationReferenceTests {
@@ -17,13 +18,13 @@ import Testing
     @Test func theReferenceInTheDocumentationIsTheOneThatIsMadeNow() throws {
         let file = "Sources/cloakroom/Documentation.docc/ConfigurationReference.md"
         let committed = try String(contentsOf: Self.package.appending(path: file), encoding: .utf8)
-        #expect(
-            committed == reference.markdown,
+        expect(
+            committed, equals: reference.markdown,
             "the keys have changed: update the page with `swift run cloakroom config-reference > \(file)`")
     }
 
     @Test func everyKeyHasAMeaning() {
-        #expect(reference.uncommented == [], "write a comment above each of them in config/cloakroom.yaml")
+        expect(reference.uncommented, equals: [], "write a comment above each of them in config/cloakroom.yaml")
     }
 
     @Test func aKeyIsToldWithAllThatThereIsToSay() {
@@ -58,7 +59,7 @@ import Testing
 
             """,
         ] {
-            #expect(reference.markdown.contains(piece), "\(piece)")
+            expect(reference.markdown.contains(piece), "\(piece)")
         }
     }
 
@@ -71,7 +72,7 @@ import Testing
         for key in known {
             let name = key.map { $0 == "0" ? "N" : $0 }.joined(separator: ".")
                 .replacingOccurrences(of: "upstreams.api", with: "upstreams.NAME")
-            #expect(reference.markdown.contains("\n#### `\(name)`\n"), "\(name)")
+            expect(reference.markdown.contains("\n#### `\(name)`\n"), "\(name)")
         }
     }
 }

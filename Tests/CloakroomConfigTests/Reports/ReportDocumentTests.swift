@@ -1,6 +1,7 @@
 import CloakroomConfig
 import CloakroomCore
 import Foundation
+import TestSupport
 import Testing
 
 /// The JSON of the reports. Scripts depend on it: a test that fails because of a new member is extended; another one
@@ -8,7 +9,7 @@ import Testing
 @Suite struct ReportDocumentTests {
     /// The members of an object with their values, which are comparable as JSON with sorted members.
     private func members(_ report: CommandReport) throws -> [String: String] {
-        let object = try #require(try JSONSerialization.jsonObject(with: Data(report.json.utf8)) as? [String: Any])
+        let object = try require(JSONSerialization.jsonObject(with: Data(report.json.utf8)) as? [String: Any])
         return try object.mapValues { value in
             let data = try JSONSerialization.data(
                 withJSONObject: value, options: [.fragmentsAllowed, .sortedKeys, .withoutEscapingSlashes])
@@ -22,7 +23,7 @@ import Testing
     ) throws -> (members: [String: String], exitCode: Int32) {
         let fixture = try ConfigFixture(yaml)
         let report = fixture.report(command)
-        #expect(report.json.hasSuffix("\n}\n"))
+        expect(report.json.hasSuffix("\n}\n"))
         let members = try members(report).mapValues { $0.replacing(fixture.path + "/", with: "") }
         return (members, report.exitCode)
     }
@@ -30,12 +31,13 @@ import Testing
     @Test("check-config: the document of a valid configuration")
     func valid() throws {
         let report = try report { CommandReport.checkConfig($0) }
-        #expect(
-            report.members == [
+        expect(
+            report.members,
+            equals: [
                 "configuration": #""cloakroom.yaml""#, "valid": "true", "offline": "false", "problems": "[]",
                 "warnings": "0", "routes": "2", "upstreams": "2",
             ])
-        #expect(report.exitCode == 0)
+        expect(report.exitCode, equals: 0)
     }
 
     @Test("check-config: a finding of the further checks is a problem, and a warning with --strict is the exit code 1")
@@ -45,12 +47,13 @@ import Testing
                 [ConfigFinding(key: ["eventLoops"], message: "too few", suggestion: "write 2", isWarning: true)]
             }
         }
-        #expect(report.exitCode == 1)
-        #expect(report.members["valid"] == "true")
-        #expect(report.members["warnings"] == "1")
-        #expect(
-            report.members["problems"]
-                == #"[{"key":"eventLoops","message":"too few","severity":"warning","source":"cloakroom.yaml","suggestion":"write 2"}]"#
+        expect(report.exitCode, equals: 1)
+        expect(report.members["valid"], equals: "true")
+        expect(report.members["warnings"], equals: "1")
+        expect(
+            report.members["problems"],
+            equals:
+                #"[{"key":"eventLoops","message":"too few","severity":"warning","source":"cloakroom.yaml","suggestion":"write 2"}]"#
         )
     }
 
@@ -68,24 +71,24 @@ import Testing
             default: CommandReport.routes(sources, comparedWith: sources)
             }
         }
-        #expect(report.exitCode == 1)
-        #expect(
-            Set(report.members.keys) == ["configuration", "valid", "offline", "problems", "warnings"])
-        #expect(report.members["valid"] == "false")
-        let problem = try #require(report.members["problems"])
-        #expect(
+        expect(report.exitCode, equals: 1)
+        expect(
+            Set(report.members.keys), equals: ["configuration", "valid", "offline", "problems", "warnings"])
+        expect(report.members["valid"], equals: "false")
+        let problem = try require(report.members["problems"])
+        expect(
             problem.hasPrefix(#"[{"column":16,"key":"session.idleTimeout","line":11,"message":"must be "#), "\(problem)"
         )
-        #expect(problem.contains(#""severity":"error","source":"cloakroom.yaml","suggestion":""#), "\(problem)")
+        expect(problem.contains(#""severity":"error","source":"cloakroom.yaml","suggestion":""#), "\(problem)")
     }
 
     @Test("print-config: each value with its key and origin; secrets are redacted")
     func values() throws {
         let report = try report { CommandReport.printConfig($0) }
-        #expect(Set(report.members.keys) == ["configuration", "valid", "values"])
-        let values = try #require(report.members["values"])
-        #expect(values.contains(#"{"key":"session.idleTimeout","origin":"cloakroom.yaml:11:16","value":"15m"}"#))
-        #expect(
+        expect(Set(report.members.keys), equals: ["configuration", "valid", "values"])
+        let values = try require(report.members["values"])
+        expect(values.contains(#"{"key":"session.idleTimeout","origin":"cloakroom.yaml:11:16","value":"15m"}"#))
+        expect(
             values.contains(
                 #"{"key":"upstreams.api.apiToken.value","origin":"cloakroom.yaml:6:24","value":"<redacted>"}"#))
     }
@@ -93,8 +96,9 @@ import Testing
     @Test("routes: routes and local endpoints")
     func routes() throws {
         let report = try report { CommandReport.routes($0) }
-        #expect(
-            report.members == [
+        expect(
+            report.members,
+            equals: [
                 "configuration": #""cloakroom.yaml""#, "valid": "true",
                 "routes":
                     #"[{"injects":["apiToken"],"methods":["GET"],"name":"episodes","path":"/episodes","#
@@ -115,9 +119,10 @@ import Testing
 
             """
         let routes = try ConfigFixture(ConfigFixture.good + more).load().configuration.routeSummaries
-        #expect(routes.map(\.name) == ["episodes", "video", "old"])
-        #expect(
-            routes.map(\.serves) == [
+        expect(routes.map(\.name), equals: ["episodes", "video", "old"])
+        expect(
+            routes.map(\.serves),
+            equals: [
                 "GET /episodes → api", "GET /videos/{id} → api", "GET a.test, b.test/old → https://c.test/new",
             ])
     }
@@ -129,15 +134,16 @@ import Testing
         let opened = try report(new.replacing(", bearer", with: "")) { sources in
             old.report { CommandReport.routes(sources, comparedWith: $0) }
         }
-        #expect(opened.exitCode == 3)
-        #expect(Set(opened.members.keys) == ["configuration", "comparedWith", "valid", "changes"])
-        #expect(
-            opened.members["changes"]
-                == #"[{"explanation":"video","isExposure":true,"kind":"becamePublic","methods":["GET"],"path":"/videos/{id}"}]"#
+        expect(opened.exitCode, equals: 3)
+        expect(Set(opened.members.keys), equals: ["configuration", "comparedWith", "valid", "changes"])
+        expect(
+            opened.members["changes"],
+            equals:
+                #"[{"explanation":"video","isExposure":true,"kind":"becamePublic","methods":["GET"],"path":"/videos/{id}"}]"#
         )
         let same = try report { sources in old.report { CommandReport.routes(sources, comparedWith: $0) } }
-        #expect(same.members["changes"] == "[]")
-        #expect(same.exitCode == 0)
+        expect(same.members["changes"], equals: "[]")
+        expect(same.exitCode, equals: 0)
     }
 
     @Test(
@@ -150,11 +156,11 @@ import Testing
         ])
     func outcome(_ method: String, _ target: String, _ outcome: String, _ status: String?) throws {
         let members = try report { CommandReport.explain($0, method: method, target: target) }.members
-        #expect(members["outcome"] == "\"\(outcome)\"")
-        #expect(members["status"] == status)
-        #expect(members["method"] == "\"\(method)\"")
-        #expect(members["details"]?.hasPrefix(#"[{"name":"response","text":""#) == true)
-        #expect(members["route"] == nil && members["upstream"] == nil && members["requiresAuthorization"] == nil)
+        expect(members["outcome"], equals: "\"\(outcome)\"")
+        expect(members["status"], equals: status)
+        expect(members["method"], equals: "\"\(method)\"")
+        expect(members["details"]?.hasPrefix(#"[{"name":"response","text":""#), equals: true)
+        expect(members["route"] == nil && members["upstream"] == nil && members["requiresAuthorization"] == nil)
     }
 
     @Test("explain: a forwarded request names route and upstream, and contains the rows of the text")
@@ -162,14 +168,15 @@ import Testing
         let report = try report { CommandReport.explain($0, method: "GET", target: "/videos/1") }
         var members = report.members
         let details = members.removeValue(forKey: "details") ?? ""
-        #expect(
-            members == [
+        expect(
+            members,
+            equals: [
                 "configuration": #""cloakroom.yaml""#, "valid": "true", "method": #""GET""#,
                 "target": #""/videos/1""#, "outcome": #""forwarded""#, "route": #""video""#, "upstream": #""api""#,
                 "requiresAuthorization": "true",
             ])
-        #expect(details.hasPrefix(#"[{"name":"route","text":"video (GET /videos/{id})"},"#), "\(details)")
-        #expect(
+        expect(details.hasPrefix(#"[{"name":"route","text":"video (GET /videos/{id})"},"#), "\(details)")
+        expect(
             details.contains(#"{"name":"injects","text":"X-API-TOKEN: <redacted>, Authorization: Bearer <redacted>"}"#))
     }
 }
@@ -185,31 +192,32 @@ import Testing
     @Test("A configuration from standard input is valid like one from a file, and is named in summary and origins")
     func standardInput() throws {
         let check = CommandReport.checkConfig(sources(ConfigFixture.good))
-        #expect(check.text == "standard input: ok (2 routes, 2 upstreams)\n")
-        #expect(CommandReport.printConfig(sources(ConfigFixture.good)).text.contains(" standard input:11:16\n"))
-        #expect(try loadConfig(sources(ConfigFixture.good)).files.isEmpty)
+        expect(check.text, equals: "standard input: ok (2 routes, 2 upstreams)\n")
+        expect(CommandReport.printConfig(sources(ConfigFixture.good)).text.contains(" standard input:11:16\n"))
+        try expect(empty: loadConfig(sources(ConfigFixture.good)).files)
     }
 
     @Test("Errors of standard input have its name and the line")
     func mistakes() {
         let value = CommandReport.checkConfig(sources(ConfigFixture.good.replacing("15m", with: "soon")))
-        #expect(value.text.hasPrefix("standard input:11:16: session.idleTimeout: must be "), "\(value.text)")
+        expect(value.text.hasPrefix("standard input:11:16: session.idleTimeout: must be "), "\(value.text)")
         let syntax = CommandReport.checkConfig(sources("a: ["))
-        #expect(syntax.text.hasPrefix("standard input:"), "\(syntax.text)")
+        expect(syntax.text.hasPrefix("standard input:"), "\(syntax.text)")
         var binary = ConfigSources(file: nil)
         binary.standardInput = [0xff, 0xfe, 0x00]
-        #expect(
-            CommandReport.checkConfig(binary).text == "standard input: the file must be in UTF-8 (save it as UTF-8)\n")
+        expect(
+            CommandReport.checkConfig(binary).text,
+            equals: "standard input: the file must be in UTF-8 (save it as UTF-8)\n")
         let empty = CommandReport.checkConfig(sources(""))
-        #expect(empty.exitCode == 1)
-        #expect(empty.text.contains("standard input: listeners: required key missing"), "\(empty.text)")
+        expect(empty.exitCode, equals: 1)
+        expect(empty.text.contains("standard input: listeners: required key missing"), "\(empty.text)")
     }
 
     @Test("Relative paths of a configuration on standard input start at the working directory")
     func paths() throws {
         let yaml = ConfigFixture.good.replacing("value: demo", with: "valueFile: no-folder/token")
         let text = CommandReport.checkConfig(sources(yaml)).text
-        #expect(text.contains("upstreams.api.apiToken.valueFile: must be an existing file"), "\(text)")
+        expect(text.contains("upstreams.api.apiToken.valueFile: must be an existing file"), "\(text)")
     }
 
     @Test("In color, location and severity of each problem are colored, the summary is not")
@@ -220,14 +228,14 @@ import Testing
             }
         }
         let lines = report.text(inColor: true).split(separator: "\n")
-        #expect(lines.count == 2)
-        #expect(lines[0].contains(": warning:\u{1b}[0m eventLoops: too few (write 2)"), "\(lines[0])")
-        #expect(lines[0].hasPrefix("\u{1b}[1;33m"))
-        #expect(!lines[1].contains("\u{1b}"))
+        expect(lines.count, equals: 2)
+        expect(lines[0].contains(": warning:\u{1b}[0m eventLoops: too few (write 2)"), "\(lines[0])")
+        expect(lines[0].hasPrefix("\u{1b}[1;33m"))
+        expect(!lines[1].contains("\u{1b}"))
         let bad = CommandReport.checkConfig(sources("x: y"))
-        #expect(bad.text(inColor: true).contains("\u{1b}[1;31mstandard input:1:1:\u{1b}[0m x: unknown key"))
-        #expect(!bad.text.contains("\u{1b}"))
+        expect(bad.text(inColor: true).contains("\u{1b}[1;31mstandard input:1:1:\u{1b}[0m x: unknown key"))
+        expect(!bad.text.contains("\u{1b}"))
         let plain = bad.text(inColor: true).replacing(/\u{1b}\[[0-9;]*m/, with: "")
-        #expect(plain == bad.text)
+        expect(plain, equals: bad.text)
     }
 }

@@ -1,5 +1,6 @@
 import CloakroomConfig
 import Foundation
+import TestSupport
 import Testing
 
 @Suite struct ReportTests {
@@ -12,8 +13,8 @@ import Testing
                 of: "upstream: api\n    requiresAuthorization: true",
                 with: "upstream: apo\n    requiresAuthorization: tru")
         let report = try ConfigFixture(yaml).report { .checkConfig($0) }
-        #expect(report.exitCode == 1)
-        #expect(report.text.split(separator: "\n").count == 5, "\(report.text)")
+        expect(report.exitCode, equals: 1)
+        expect(report.text.split(separator: "\n").count, equals: 5, "\(report.text)")
     }
 
     @Test func errorsAndWarningsAreReportedTogether() throws {
@@ -21,42 +22,43 @@ import Testing
             "methods: [GET]\n    path: /videos", with: "methods: [GET, GETT]\n    path: /videos")
         let directory = try ConfigFixture(yaml)
         let report = directory.report { .checkConfig($0) }
-        #expect(report.exitCode == 1)
+        expect(report.exitCode, equals: 1)
         let lines = report.text.replacing(directory.path + "/", with: "").split(separator: "\n").map(String.init)
-        #expect(lines.count == 2, "\(report.text)")
-        #expect(lines.first?.hasPrefix("cloakroom.yaml:11:16: session.idleTimeout: must be a duration") == true)
-        #expect(
-            lines.last == "cloakroom.yaml:21:20: warning: routes.1.methods.1: \"GETT\" is not a registered method"
+        expect(lines.count, equals: 2, "\(report.text)")
+        expect(lines.first?.hasPrefix("cloakroom.yaml:11:16: session.idleTimeout: must be a duration"), equals: true)
+        expect(
+            lines.last,
+            equals: "cloakroom.yaml:21:20: warning: routes.1.methods.1: \"GETT\" is not a registered method"
                 + " (did you mean GET?)")
     }
 
     @Test func aConfigurationWithoutRoutesIsWarnedAbout() throws {
-        let head = try #require(ConfigFixture.good.firstRange(of: "routes:\n"))
+        let head = try require(ConfigFixture.good.firstRange(of: "routes:\n"))
         let yaml = String(ConfigFixture.good[..<head.lowerBound])
         for (text, place) in [(yaml, ""), (yaml + "routes: []\n", "13:1:")] {
             let directory = try ConfigFixture(text)
             let lines = directory.report { .checkConfig($0) }.text.replacing(directory.path + "/", with: "")
             let start = "cloakroom.yaml:\(place) warning: routes: no route: every request gets 404"
-            #expect(lines.hasPrefix(start), "\(lines)")
-            #expect(lines.hasSuffix("cloakroom.yaml: ok (0 routes, 2 upstreams, 1 warning)\n"), "\(lines)")
+            expect(lines.hasPrefix(start), "\(lines)")
+            expect(lines.hasSuffix("cloakroom.yaml: ok (0 routes, 2 upstreams, 1 warning)\n"), "\(lines)")
         }
         // A misspelled key is one error.
         let misspelled = try ConfigFixture(yaml + "route: []\n").report { .checkConfig($0) }.text
-        #expect(misspelled.split(separator: "\n").count == 1, "\(misspelled)")
+        expect(misspelled.split(separator: "\n").count, equals: 1, "\(misspelled)")
     }
 
     @Test func aByteOrderMarkAtTheStartIsIgnored() throws {
         let good = try ConfigFixture("\u{FEFF}" + ConfigFixture.good).report { .checkConfig($0) }
-        #expect(good.text.hasSuffix(": ok (2 routes, 2 upstreams)\n"), "\(good.text)")
+        expect(good.text.hasSuffix(": ok (2 routes, 2 upstreams)\n"), "\(good.text)")
         let bad = try ConfigFixture("\u{FEFF}" + ConfigFixture.good.replacing("listeners:", with: "listener:"))
-        #expect(bad.valueErrors() == ["cloakroom.yaml:1:1: listener: unknown key (did you mean \"listeners\"?)"])
+        expect(bad.valueErrors(), equals: ["cloakroom.yaml:1:1: listener: unknown key (did you mean \"listeners\"?)"])
     }
 
     @Test func aGoodFileIsOneLine() throws {
         let directory = try ConfigFixture()
         let report = CommandReport.checkConfig(directory.sources())
-        #expect(report.text == "\(directory.path)/cloakroom.yaml: ok (2 routes, 2 upstreams)\n")
-        #expect(report.exitCode == 0)
+        expect(report.text, equals: "\(directory.path)/cloakroom.yaml: ok (2 routes, 2 upstreams)\n")
+        expect(report.exitCode, equals: 0)
     }
 
     @Test func theEffectiveValuesComeWithTheirOrigins() throws {
@@ -67,21 +69,22 @@ import Testing
         let lines = report.text.replacingOccurrences(of: directory.path + "/", with: "").split(separator: "\n").map {
             $0.split(separator: " ", omittingEmptySubsequences: true).joined(separator: " ")
         }
-        #expect(lines.first == "KEY VALUE ORIGIN")
-        #expect(lines.contains("listeners.0.address 127.0.0.1:0 cloakroom.yaml:2:14"))
-        #expect(lines.contains("admin.enabled true environment CLOAKROOM_ADMIN_ENABLED"))
-        #expect(lines.contains("upstreams.api.apiToken.header X-API-TOKEN default"))
-        #expect(lines.contains("upstreams.api.apiToken.value <redacted> cloakroom.yaml:6:24"))
-        #expect(lines.contains("limits.head 16KiB default"))
-        #expect(lines.contains("routes.1.inject [apiToken, bearer] cloakroom.yaml:25:13"))
-        #expect(lines.contains("eventLoops 3 --set"))
-        #expect(!lines.contains { $0.hasPrefix("upstreams.other.signIn") })
-        #expect(report == CommandReport.printConfig(sources))
+        expect(lines.first, equals: "KEY VALUE ORIGIN")
+        expect(lines.contains("listeners.0.address 127.0.0.1:0 cloakroom.yaml:2:14"))
+        expect(lines.contains("admin.enabled true environment CLOAKROOM_ADMIN_ENABLED"))
+        expect(lines.contains("upstreams.api.apiToken.header X-API-TOKEN default"))
+        expect(lines.contains("upstreams.api.apiToken.value <redacted> cloakroom.yaml:6:24"))
+        expect(lines.contains("limits.head 16KiB default"))
+        expect(lines.contains("routes.1.inject [apiToken, bearer] cloakroom.yaml:25:13"))
+        expect(lines.contains("eventLoops 3 --set"))
+        expect(!lines.contains { $0.hasPrefix("upstreams.other.signIn") })
+        expect(report, equals: CommandReport.printConfig(sources))
     }
 
     @Test func theRouteTableIsListedInTheOrderOfTheFile() throws {
-        #expect(
-            try ConfigFixture().report { CommandReport.routes($0) }.text == """
+        try expect(
+            ConfigFixture().report { CommandReport.routes($0) }.text,
+            equals: """
                 NAME      METHODS          PATH                 TARGET  AUTHORIZATION  INJECTS
                 episodes  GET              /episodes            api     public         apiToken
                 video     GET              /videos/{id}         api     required       apiToken,bearer
@@ -96,8 +99,9 @@ import Testing
         let report = try ConfigFixture().report {
             CommandReport.explain($0, method: "GET", target: "/videos/%34%32?p=/episodes")
         }
-        #expect(
-            report.text == """
+        expect(
+            report.text,
+            equals: """
                 GET /videos/%34%32?p=/episodes
                   route:          video (GET /videos/{id})
                   authorization:  required; without a session 401 "You need to be signed in."
@@ -114,7 +118,7 @@ import Testing
                   retry:          up to 2 after connect, up to 1 after refused, stale, reset; at most 10 % of all requests and 3 per second
 
                 """)
-        #expect(report.exitCode == 0)
+        expect(report.exitCode, equals: 0)
     }
 
     @Test(arguments: [
@@ -139,8 +143,8 @@ import Testing
     ])
     func aRequestThatIsNotForwardedIsExplained(_ method: String, _ target: String, _ response: String) throws {
         let report = try ConfigFixture().report { CommandReport.explain($0, method: method, target: target) }
-        #expect(report.text == "\(method) \(target)\n  response:  \(response)\n")
-        #expect(report.exitCode == 0)
+        expect(report.text, equals: "\(method) \(target)\n  response:  \(response)\n")
+        expect(report.exitCode, equals: 0)
     }
 
     @Test(
@@ -168,13 +172,13 @@ import Testing
 
                 """
         let report = try ConfigFixture(yaml).report { CommandReport.explain($0, method: method, target: target) }
-        #expect(report.text == "\(method) \(target)\n  response:  \(response)\n")
+        expect(report.text, equals: "\(method) \(target)\n  response:  \(response)\n")
     }
 
     @Test("explain shows that a bracket is forwarded percent-encoded")
     func brackets() throws {
         let report = try ConfigFixture().report { CommandReport.explain($0, method: "GET", target: "/videos/[1]") }
-        #expect(report.text.contains("GET /videos/%5B1%5D\n"))
+        expect(report.text.contains("GET /videos/%5B1%5D\n"))
     }
 
     @Test(
@@ -207,6 +211,6 @@ import Testing
             CommandReport.explain($0, method: method, target: target)
         }
         let wanted = method == "PUT" ? "405, Allow: GET, HEAD, POST" : "404: \(reason)"
-        #expect(report.text == "\(method) \(target)\n  response:  \(wanted)\n")
+        expect(report.text, equals: "\(method) \(target)\n  response:  \(wanted)\n")
     }
 }

@@ -1,4 +1,5 @@
 import CloakroomConfig
+import TestSupport
 import Testing
 
 @Suite("routes --diff: sessions and tokens")
@@ -84,19 +85,19 @@ struct RouteTableDiffSessionTests {
         ])
     func requirement(_ piece: String, _ other: String, _ text: String) throws {
         let opened = try Self.difference(to: [(piece, other)])
-        #expect(opened.rows == ["\(Self.admin) \(text)"])
-        #expect(opened.exitCode == 3)
+        expect(opened.rows, equals: ["\(Self.admin) \(text)"])
+        expect(opened.exitCode, equals: 3)
         let closed = try Self.difference(from: [(piece, other)], to: [])
-        #expect(closed.rows == ["no change"])
-        #expect(closed.exitCode == 0)
+        expect(closed.rows, equals: ["no change"])
+        expect(closed.exitCode, equals: 0)
     }
 
     @Test("All parts that a route no longer requires are one line")
     func requirements() throws {
         let all = "    require: { claims: { groups: [admins] }, acr: [\"urn:a\"], maxAge: 10m }\n"
         let found = try Self.difference(to: [(all, "")])
-        #expect(found.rows == ["\(Self.admin) was claim groups in [admins], acr in [urn:a], \(Self.age("10m"))"])
-        #expect(found.exitCode == 3)
+        expect(found.rows, equals: ["\(Self.admin) was claim groups in [admins], acr in [urn:a], \(Self.age("10m"))"])
+        expect(found.exitCode, equals: 3)
     }
 
     @Test("A value that is no longer required, or no longer excluded, is an exposure, and another notation is none")
@@ -111,12 +112,12 @@ struct RouteTableDiffSessionTests {
             ("{ all: [a, b] }", "[b, c]", "claim groups in [b, c], was claim groups with all of [a, b]"),
         ] {
             let opened = try Self.difference(from: admin(before), to: admin(after))
-            #expect(opened.rows == ["\(Self.admin) \(text)"])
-            #expect(opened.exitCode == 3)
-            #expect(try Self.difference(from: admin(after), to: admin(before)).rows == ["no change"])
+            expect(opened.rows, equals: ["\(Self.admin) \(text)"])
+            expect(opened.exitCode, equals: 3)
+            try expect(Self.difference(from: admin(after), to: admin(before)).rows, equals: ["no change"])
         }
-        #expect(try Self.difference(to: admin("{ all: [admins] }")).rows == ["no change"])
-        #expect(try Self.difference(from: admin("{ all: [admins] }"), to: []).rows == ["no change"])
+        try expect(Self.difference(to: admin("{ all: [admins] }")).rows, equals: ["no change"])
+        try expect(Self.difference(from: admin("{ all: [admins] }"), to: []).rows, equals: ["no change"])
     }
 
     @Test("A further alternative is an exposure, and another notation of a requirement is none")
@@ -128,11 +129,11 @@ struct RouteTableDiffSessionTests {
         let two = admin("anyOf: [{ acr: [gold] }, { claims: { groups: [a] }, maxAge: 10m }]")
         let opened = try Self.difference(from: one, to: two)
         let parts = "(acr in [gold]), (claim groups in [a], \(Self.age("10m")))"
-        #expect(opened.rows == ["\(Self.admin) one of \(parts), was one of (acr in [gold])"])
-        #expect(opened.exitCode == 3)
-        #expect(try Self.difference(from: two, to: one).rows == ["no change"])
-        #expect(try Self.difference(from: admin("acr: [gold]"), to: one).rows == ["no change"])
-        #expect(try Self.difference(from: one, to: admin("acr: [gold]")).rows == ["no change"])
+        expect(opened.rows, equals: ["\(Self.admin) one of \(parts), was one of (acr in [gold])"])
+        expect(opened.exitCode, equals: 3)
+        try expect(Self.difference(from: two, to: one).rows, equals: ["no change"])
+        try expect(Self.difference(from: admin("acr: [gold]"), to: one).rows, equals: ["no change"])
+        try expect(Self.difference(from: one, to: admin("acr: [gold]")).rows, equals: ["no change"])
     }
 
     @Test("Sessions of a further identity are an exposure of each route that accepts them")
@@ -141,8 +142,8 @@ struct RouteTableDiffSessionTests {
         let accepts = ["/admin admin", "/bills bills", "/data data"].map {
             "requires less GET \($0), also sessions of partner"
         }
-        #expect(found.rows == ["sends tokens GET /data data, tokens of partner to api"] + accepts)
-        #expect(found.exitCode == 3)
+        expect(found.rows, equals: ["sends tokens GET /data data, tokens of partner to api"] + accepts)
+        expect(found.exitCode, equals: 3)
     }
 
     @Test("Rule 34: tokens for a further upstream are an exposure, by tokensFor, exchange, inject or another upstream")
@@ -168,8 +169,8 @@ struct RouteTableDiffSessionTests {
         ]
         for row in rows {
             let found = try Self.difference(from: row.old, to: row.new)
-            #expect(found.rows == row.lines)
-            #expect(found.exitCode == (row.lines == ["no change"] ? 0 : 3))
+            expect(found.rows, equals: row.lines)
+            expect(found.exitCode, equals: (row.lines == ["no change"] ? 0 : 3))
         }
     }
 
@@ -177,14 +178,14 @@ struct RouteTableDiffSessionTests {
     func apiToken() throws {
         let piece = "requiresAuthorization: false\n    inject: []"
         let found = try Self.difference(to: [(piece, piece.replacing("[]", with: "[apiToken]"))])
-        #expect(found.rows == ["sends API token GET /open open, that of api"])
-        #expect(found.exitCode == 3)
+        expect(found.rows, equals: ["sends API token GET /open open, that of api"])
+        expect(found.exitCode, equals: 3)
         let protected = try Self.difference(to: [
             (
                 "api\n    requiresAuthorization: true\n    inject: [bearer]",
                 "api\n    requiresAuthorization: true\n    inject: [apiToken, bearer]"
             )
         ])
-        #expect(protected.rows == ["no change"])
+        expect(protected.rows, equals: ["no change"])
     }
 }

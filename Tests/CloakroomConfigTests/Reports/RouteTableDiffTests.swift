@@ -1,5 +1,6 @@
 import CloakroomConfig
 import Foundation
+import TestSupport
 import Testing
 
 /// A route in a short notation for tables of examples: `name METHODS path public|protected`.
@@ -16,8 +17,8 @@ struct DifferenceCase: Sendable, CustomTestStringConvertible {
     func theDifferenceIsWhatRequestsSee(_ example: DifferenceCase) throws {
         let old = try ConfigFixture(Self.config(example.old))
         let report = try ConfigFixture(Self.config(example.new)).changes(since: old)
-        #expect(report.rows == example.lines)
-        #expect(report.exitCode == example.exitCode)
+        expect(report.rows, equals: example.lines)
+        expect(report.exitCode, equals: example.exitCode)
     }
 
     @Test func pathsThatTheGatewayKeptBecomePublicWhereAWideRouteServesThemNow() throws {
@@ -28,25 +29,26 @@ struct DifferenceCase: Sendable, CustomTestStringConvertible {
         // The prefix moves away from /auth; the token call there reserves only part of its paths.
         let moved = all.replacingOccurrences(of: "session:\n", with: "accounts: { prefix: /me }\nsession:\n")
         let prefix = try report(all, moved)
-        #expect(
-            prefix.rows == [
+        expect(
+            prefix.rows,
+            equals: [
                 "added public GET /auth/* all", "removed GET /me all, was public", "removed GET /me/* all, was public",
             ])
-        #expect(prefix.exitCode == 3)
+        expect(prefix.exitCode, equals: 3)
         // The sign-in call moves from /auth to /in.
         let call = try report(moved, moved.replacingOccurrences(of: "path: /auth", with: "path: /in"))
-        #expect(call.rows == ["added public GET /auth all", "removed GET /in all, was public"])
-        #expect(call.exitCode == 3)
+        expect(call.rows, equals: ["added public GET /auth all", "removed GET /in all, was public"])
+        expect(call.exitCode, equals: 3)
         let same = try report(moved, moved)
-        #expect(same.rows == ["no change"])
-        #expect(same.exitCode == 0)
+        expect(same.rows, equals: ["no change"])
+        expect(same.exitCode, equals: 0)
     }
 
     @Test func valueErrorsOfEitherSideEndTheComparison() throws {
         let bad = try ConfigFixture("{}")
         let good = try ConfigFixture()
-        #expect(bad.changes(since: good).exitCode == 1)
-        #expect(good.changes(since: bad).exitCode == 1)
+        expect(bad.changes(since: good).exitCode, equals: 1)
+        expect(good.changes(since: bad).exitCode, equals: 1)
     }
 
     static let cases = [

@@ -1,6 +1,7 @@
 import CloakroomConfig
 import CloakroomCore
 import CloakroomWire
+import TestSupport
 import Testing
 
 @Suite struct UpstreamExplanationTests {
@@ -33,15 +34,16 @@ import Testing
                   - { url: "http://api.test", weight: 100 }
                 balance: { policy: requests, slowStart: 30s }
                 """)
-        #expect(
-            lines.filter { $0.hasPrefix("candidate:") } == [
+        expect(
+            lines.filter { $0.hasPrefix("candidate:") },
+            equals: [
                 "candidate: http://10.0.0.1:80: weight 300 of 500; zone east",
                 "candidate: http://10.0.0.2:80: weight 100 of 500; zone west, counts as twice as loaded",
                 "candidate: http://10.0.0.4:80: drained (weight 0)",
                 "candidate: http://api.test:80: weight 100 of 500; each address of the name is a candidate",
                 "candidate: http://10.0.0.3:80: only if no target of a lower tier is usable (tier 1)",
             ])
-        #expect(
+        expect(
             lines.contains(
                 "balance: of two random candidates the one with fewer requests in flight;"
                     + " a new target gets its full share after 30s"))
@@ -57,13 +59,13 @@ import Testing
                 eject: { share: 0 }
                 inFlight: { target: 5 }
                 """, route: ", inFlight: 3, deadline: 1m")
-        #expect(lines.contains("protocol: HTTP/2 if TLS negotiates it, otherwise HTTP/1.1"))
-        #expect(lines.contains("balance: the candidates in turn"))
-        #expect(
+        expect(lines.contains("protocol: HTTP/2 if TLS negotiates it, otherwise HTTP/1.1"))
+        expect(lines.contains("balance: the candidates in turn"))
+        expect(
             lines.contains("health: GET /health every 5s, at most 2s each; down after 3 failed, up after 2 passed"))
-        #expect(
+        expect(
             lines.contains("ejection: after 5 failures in a row; for 10s, later up to 5m; at most 50 % of the targets"))
-        #expect(
+        expect(
             lines.contains(
                 "limits: 3 in flight on this route, then 503;"
                     + " 5 in flight per target, then queued; 1m for all attempts and the response"))
@@ -88,7 +90,7 @@ import Testing
     ])
     func retriesAreThoseOfTheMethod(_ method: String, _ keys: String, _ retry: String) throws {
         let lines = try Self.lines(method, upstream: "targets: [\"http://10.0.0.1\"]\n" + keys)
-        #expect(lines.contains("retry: " + retry), "\(lines)")
+        expect(lines.contains("retry: " + retry), "\(lines)")
     }
 
     @Test func aRouteCanDisableRetriesAndRestrictThemAsGRPC() throws {
@@ -96,13 +98,13 @@ import Testing
             "targets: [\"http://10.0.0.1\"]\nprotocol: h2c\neject: { consecutive: 0, share: 0 }\n"
             + "health: { grpc: \"\" }"
         let disabled = try Self.lines(upstream: plain, route: ", retry: false")
-        #expect(disabled.contains("retry: none on this route"))
-        #expect(disabled.contains("ejection: none"))
+        expect(disabled.contains("retry: none on this route"))
+        expect(disabled.contains("ejection: none"))
         let grpc = try Self.lines(upstream: plain, route: ", grpc: true")
-        #expect(grpc.contains("protocol: HTTP/2 without TLS; gRPC"))
-        #expect(
+        expect(grpc.contains("protocol: HTTP/2 without TLS; gRPC"))
+        expect(
             grpc.contains(
                 "retry: up to 2 after connect, up to 1 after refused; at most 10 % of all requests and 3 per second"))
-        #expect(grpc.contains { $0.hasPrefix("health: gRPC health check every 5s") })
+        expect(grpc.contains { $0.hasPrefix("health: gRPC health check every 5s") })
     }
 }

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import CloakroomConfig
@@ -9,11 +10,11 @@ struct AdminSectionTests {
 
     @Test("By default the token is for actions, no host name is listed, and the listener uses clear text")
     func defaults() throws {
-        let admin = try #require(try ConfigFixture().load().configuration.admin)
-        #expect(admin == AdminConfiguration())
-        #expect(admin.tokenScope == .actions)
-        #expect(admin.allowedHosts == [])
-        #expect(admin.tls == nil)
+        let admin = try require(ConfigFixture().load().configuration.admin)
+        expect(admin, equals: AdminConfiguration())
+        expect(admin.tokenScope, equals: .actions)
+        expect(admin.allowedHosts, equals: [])
+        expect(admin.tls, equals: nil)
     }
 
     @Test("All keys can be set; host names are kept in lower case")
@@ -31,11 +32,11 @@ struct AdminSectionTests {
 
                 """)
         try fixture.write("-----BEGIN CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----\n", to: "a.pem")
-        let admin = try #require(try fixture.load().configuration.admin)
-        #expect(admin.tokenScope == .everything)
-        #expect(admin.allowedHosts == ["cloakroom.monitoring.svc", "gateway"])
-        #expect(admin.tls?.certificate.certificateFile == fixture.path + "/a.pem")
-        #expect(admin.tls?.clientCertificates?.mode == .optional)
+        let admin = try require(fixture.load().configuration.admin)
+        expect(admin.tokenScope, equals: .everything)
+        expect(admin.allowedHosts, equals: ["cloakroom.monitoring.svc", "gateway"])
+        expect(admin.tls?.certificate.certificateFile, equals: fixture.path + "/a.pem")
+        expect(admin.tls?.clientCertificates?.mode, equals: .optional)
     }
 
     @Test(
@@ -50,10 +51,10 @@ struct AdminSectionTests {
     func readable(_ address: String, _ other: String, _ isWarned: Bool) throws {
         let admin = "admin: { address: \"\(address)\", \(other) }\n"
         let warnings = try ConfigFixture(ConfigFixture.good + admin).load().warnings
-        #expect(warnings.map(\.key) == (isWarned ? ["admin.address"] : []))
+        expect(warnings.map(\.key), equals: (isWarned ? ["admin.address"] : []))
         let suggestion =
             "write 127.0.0.1:9464, or set admin.token and tokenScope: everything, or actions if these clients may read them"
-        #expect(warnings.allSatisfy { $0.suggestion == suggestion })
+        expect(warnings.allSatisfy { $0.suggestion == suggestion })
     }
 
     @Test(
@@ -68,7 +69,7 @@ struct AdminSectionTests {
         ])
     func mistakes(keys: String, message: String) throws {
         let problems = try ConfigFixture(ConfigFixture.good + "admin: { \(keys) }\n").valueErrors()
-        #expect(problems.count == 1)
-        #expect(problems.first?.contains(message) == true)
+        expect(problems.count, equals: 1)
+        expect(problems.first?.contains(message), equals: true)
     }
 }

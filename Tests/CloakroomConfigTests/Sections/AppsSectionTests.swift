@@ -1,4 +1,5 @@
 import CloakroomConfig
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -35,13 +36,13 @@ struct AppsSectionTests {
     func values() throws {
         let configuration = try ConfigFixture(Self.yaml).load().configuration
         let apps = configuration.accounts.apps
-        #expect(apps.map(\.name) == ["shop", "web", "cli"])
-        #expect(apps.map(\.label) == ["Shop", nil, nil] && apps.map(\.confirm) == [false, true, false])
-        #expect(apps.map(\.identities) == [["partner"], [], []])
-        #expect(apps.map(\.hasCustomScheme) == [true, false, false] && apps.map(\.isLoopback) == [false, false, true])
+        expect(apps.map(\.name), equals: ["shop", "web", "cli"])
+        expect(apps.map(\.label) == ["Shop", nil, nil] && apps.map(\.confirm) == [false, true, false])
+        expect(apps.map(\.identities), equals: [["partner"], [], []])
+        expect(apps.map(\.hasCustomScheme) == [true, false, false] && apps.map(\.isLoopback) == [false, false, true])
         let site = "sites: { admin: { hosts: [a.test], publicURL: \"https://a.test\" } }\nroutes:"
         let sites = try ConfigFixture(Self.changed("routes:", site)).load().configuration
-        #expect(sites.sites.indices.map { sites.site($0).accounts.apps.count } == [3, 0])
+        expect(sites.sites.indices.map { sites.site($0).accounts.apps.count }, equals: [3, 0])
     }
 
     @Test("explain names the apps whose sessions may use a route, and whether these are bound; none without a session")
@@ -55,10 +56,10 @@ struct AppsSectionTests {
                 .filter { $0.hasPrefix("apps:") }
         }
         // The upstream does not get the tokens of the only identity of the first one.
-        #expect(try apps("/own", yaml) == ["apps: web (bound: off), cli (bound: off)"])
+        try expect(apps("/own", yaml), equals: ["apps: web (bound: off), cli (bound: off)"])
         let all = "apps: shop (bound: required), web (bound: off), cli (bound: off)"
-        #expect(try apps("/own", yaml.replacing(", inject: [bearer]", with: "")) == [all])
-        #expect(try apps("/open", yaml).isEmpty)
+        try expect(apps("/own", yaml.replacing(", inject: [bearer]", with: "")), equals: [all])
+        try expect(empty: apps("/open", yaml))
     }
 
     @Test(
@@ -94,19 +95,22 @@ struct AppsSectionTests {
         let configuration = try ConfigFixture(Self.bound).load().configuration
         let (session, apps) = (configuration.session, configuration.accounts.apps)
         let expected = SessionTerms(idle: .seconds(40 * 86_400), absolute: .seconds(180 * 86_400), device: .required)
-        #expect(session.apps == [expected] && session.device.isUsedByApps && session.device.mode == .off)
-        #expect(apps.map { $0.terms(session) } == [expected, nil, nil])
+        expect(session.apps == [expected] && session.device.isUsedByApps && session.device.mode == .off)
+        expect(apps.map { $0.terms(session) }, equals: [expected, nil, nil])
         let partly = try ConfigFixture(Self.changed("label: Shop", "idleTimeout: 1h")).load().configuration
-        #expect(partly.session.apps == [SessionTerms(idle: .seconds(3_600), absolute: .seconds(28_800), device: .off)])
-        #expect(!partly.session.device.isUsed)
+        expect(
+            partly.session.apps, equals: [SessionTerms(idle: .seconds(3_600), absolute: .seconds(28_800), device: .off)]
+        )
+        expect(!partly.session.device.isUsed)
         let changed = Self.bound.replacing("40d", with: "41d").replacing("confirm: true", with: "device: auto")
         let next = try ConfigFixture(changed).load()
-        #expect(
-            next.restartRequirements(since: configuration).map(\.key) == [
+        expect(
+            next.restartRequirements(since: configuration).map(\.key),
+            equals: [
                 "accounts.apps.shop.idleTimeout", "accounts.apps.web.device",
             ])
         let removed = Self.bound.replacing(#/ +shop: .*\n/#, with: "").replacing("confirm: true", with: "label: Web")
-        #expect(try ConfigFixture(removed).load().restartRequirements(since: configuration).isEmpty)
+        try expect(empty: ConfigFixture(removed).load().restartRequirements(since: configuration))
     }
 
     @Test(
@@ -129,19 +133,20 @@ struct AppsSectionTests {
     func limits() throws {
         let app = "apps: { shop: { redirect: \"com.example.shop:/in\" } }"
         let errors = try ConfigFixture(ConfigFixture.good + "accounts: { \(app) }\n").valueErrors()
-        #expect(
+        expect(
             errors.contains { $0.contains("requires an identity: users of apps sign in with a browser") }, "\(errors)")
         let many = (0..<17).map { "    a\($0): { redirect: \"com.example.a:/\" }\n" }.joined()
         let tooMany = try ConfigFixture(Self.changed("  apps:\n", "  apps:\n" + many)).valueErrors()
-        #expect(tooMany.contains { $0.contains("must be at most 16 apps, not 20") }, "\(tooMany)")
+        expect(tooMany.contains { $0.contains("must be at most 16 apps, not 20") }, "\(tooMany)")
     }
 
     @Test("A scheme that another app may claim, and a redirect that a route forwards, are warned about")
     func warnings() throws {
         func warnings(_ yaml: String) throws -> [String] { try ConfigFixture(yaml).load().warnings.map(\.description) }
         let usual = try warnings(Self.yaml)
-        #expect(usual.filter { $0.contains("accounts.apps.") }.map { $0.contains("may claim this scheme") } == [true])
+        expect(
+            usual.filter { $0.contains("accounts.apps.") }.map { $0.contains("may claim this scheme") }, equals: [true])
         let forwarded = try warnings(Self.changed("/app/in", "/open"))
-        #expect(forwarded.contains { $0.contains("accounts.apps.web.redirect: route open forwards this path") })
+        expect(forwarded.contains { $0.contains("accounts.apps.web.redirect: route open forwards this path") })
     }
 }

@@ -1,5 +1,6 @@
 import CloakroomConfig
 import CloakroomCore
+import TestSupport
 import Testing
 
 @Suite("upstreams.NAME.assertion")
@@ -37,10 +38,10 @@ struct AssertionSectionTests {
         let configuration = try ConfigFixture(Self.good).load().configuration
         var expected = AssertionConfiguration(header: "X-Identity", audience: "orders")
         (expected.lifetime, expected.claims) = (.seconds(120), ["email", "groups"])
-        #expect(configuration.upstreams.map(\.assertion) == [expected, nil])
-        #expect(configuration.claimHeaderNames == ["X-User", "X-Identity"])
+        expect(configuration.upstreams.map(\.assertion), equals: [expected, nil])
+        expect(configuration.claimHeaderNames, equals: ["X-User", "X-Identity"])
         let text = try ConfigFixture(Self.good).report { CommandReport.explain($0, method: "GET", target: "/") }.text
-        #expect(text.contains("X-Identity: signed assertion for orders, valid for 2m"), "\(text)")
+        expect(text.contains("X-Identity: signed assertion for orders, valid for 2m"), "\(text)")
     }
 
     @Test(
@@ -73,7 +74,7 @@ struct AssertionSectionTests {
         let yaml = Self.good.replacing(token, with: token + assertion)
         let text = try ConfigFixture(yaml).report { .checkConfig($0) }.text
         for other in ["api", "other"] {
-            #expect(text.contains("is also that of upstream \"\(other)\"") == (audience == "orders"), "\(text)")
+            expect(text.contains("is also that of upstream \"\(other)\""), equals: (audience == "orders"), "\(text)")
         }
     }
 
@@ -99,7 +100,7 @@ struct AssertionSectionTests {
         let yaml = Self.introspecting(", introspection: { cache: 1m, rejected: 0s, timeout: 1s }")
         var expected = IdentityConfiguration.Introspection()
         (expected.cache, expected.rejected, expected.timeout) = (.seconds(60), .zero, .seconds(1))
-        #expect(try ConfigFixture(yaml).load().configuration.identities[0].accessTokens?.introspection == expected)
+        try expect(ConfigFixture(yaml).load().configuration.identities[0].accessTokens?.introspection, equals: expected)
         let fixed = #"metadata: false, authorization: "https://id.example.com/a", token: "https://id.example.com/t", "#
         let endpoints = "\n    endpoints: { \(fixed)keys: \"https://id.example.com/k\" }"
         for (yaml, message) in [
@@ -111,11 +112,11 @@ struct AssertionSectionTests {
             (Self.introspecting(asked, more: endpoints), "endpoints.introspection"),
         ] {
             let errors = try ConfigFixture(yaml).valueErrors()
-            #expect(errors.contains { $0.contains(message) }, "\(errors)")
+            expect(errors.contains { $0.contains(message) }, "\(errors)")
         }
         let defaults = try ConfigFixture(Self.introspecting(asked + ", types: [JWT]"))
         let tokens = try defaults.load().configuration.identities.map(\.accessTokens?.introspection)
-        #expect(tokens == [IdentityConfiguration.Introspection(), nil])
-        #expect(defaults.report { .checkConfig($0) }.text.contains("no effect with introspection"))
+        expect(tokens, equals: [IdentityConfiguration.Introspection(), nil])
+        expect(defaults.report { .checkConfig($0) }.text.contains("no effect with introspection"))
     }
 }

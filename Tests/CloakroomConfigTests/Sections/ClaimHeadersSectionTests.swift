@@ -1,5 +1,6 @@
 import CloakroomConfig
 import CloakroomCore
+import TestSupport
 import Testing
 
 @Suite("upstreams.NAME.claimHeaders")
@@ -34,13 +35,14 @@ struct ClaimHeadersSectionTests {
     @Test("A field has the name of a claim, or a section with the separator of a list")
     func values() throws {
         let configuration = try ConfigFixture(Self.good).load().configuration
-        #expect(
-            configuration.upstreams[0].claimHeaders == [
+        expect(
+            configuration.upstreams[0].claimHeaders,
+            equals: [
                 ClaimHeader("X-User", claim: "sub"),
                 ClaimHeader("X-Groups", claim: "groups", separator: UInt8(ascii: ",")),
             ])
-        #expect(configuration.upstreams[1].claimHeaders == [])
-        #expect(configuration.claimHeaderNames == ["X-User", "X-Groups"])
+        expect(configuration.upstreams[1].claimHeaders, equals: [])
+        expect(configuration.claimHeaderNames, equals: ["X-User", "X-Groups"])
     }
 
     @Test("Flags and variables set fields too")
@@ -53,13 +55,15 @@ struct ClaimHeadersSectionTests {
                 ("upstreams.other.claimHeaders.X-Roles.join", ";"),
             ]
         ).configuration
-        #expect(
-            loaded.upstreams[0].claimHeaders == [
+        expect(
+            loaded.upstreams[0].claimHeaders,
+            equals: [
                 ClaimHeader("X-User", claim: "email"),
                 ClaimHeader("X-Groups", claim: "groups", separator: UInt8(ascii: "|")),
             ])
-        #expect(
-            loaded.upstreams[1].claimHeaders == [
+        expect(
+            loaded.upstreams[1].claimHeaders,
+            equals: [
                 ClaimHeader("X-Mail", claim: "email"),
                 ClaimHeader("X-Roles", claim: "groups", separator: UInt8(ascii: ";")),
             ])
@@ -112,8 +116,8 @@ struct ClaimHeadersSectionTests {
             let lines = (0..<count).map { "X-\($0): sub" }.joined(separator: "\n      ")
             return try ConfigFixture(Self.good.replacing("X-User: sub", with: lines)).valueErrors()
         }
-        #expect(try errors(31) == [])
-        #expect(try errors(32).contains { $0.contains("must be at most 32 fields, not 33") })
+        try expect(errors(31), equals: [])
+        try expect(errors(32).contains { $0.contains("must be at most 32 fields, not 33") })
     }
 
     @Test("Without identities claim headers have no effect, which is a warning")
@@ -124,15 +128,15 @@ struct ClaimHeadersSectionTests {
         )
         .replacing("requiresAuthorization: true", with: "requiresAuthorization: false")
         let report = try ConfigFixture(yaml).report { .checkConfig($0) }
-        #expect(report.exitCode == 0)
-        #expect(report.text.contains("has no effect without identities"), "\(report.text)")
+        expect(report.exitCode, equals: 0)
+        expect(report.text.contains("has no effect without identities"), "\(report.text)")
     }
 
     @Test("explain shows the claim headers, and whose sessions a route accepts")
     func explained() throws {
         let text = try ConfigFixture(Self.good).report { CommandReport.explain($0, method: "GET", target: "/") }.text
         for piece in ["X-User: claim sub", "X-Groups: claim groups", "of company (its own token); others get 403"] {
-            #expect(text.contains(piece), "\(text)")
+            expect(text.contains(piece), "\(text)")
         }
     }
 }

@@ -1,4 +1,5 @@
 import CloakroomConfig
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -34,19 +35,19 @@ struct DeviceSectionTests {
 
     @Test("The defaults, and every key")
     func values() throws {
-        #expect(SessionConfiguration().device.mode == .off)
+        expect(SessionConfiguration().device.mode, equals: .off)
         let loaded = try ConfigFixture(Self.good).load()
         var expected = DeviceConfiguration()
         expected.mode = .auto
-        #expect(loaded.configuration.session.device == expected)
-        #expect(loaded.configuration.routes.map(\.require.device) == [false, true])
+        expect(loaded.configuration.session.device, equals: expected)
+        expect(loaded.configuration.routes.map(\.require.device), equals: [false, true])
         let all = "{ mode: required, lifetime: 5m, offer: 30s, settle: 0s, streams: 1d }"
         let other = try ConfigFixture(Self.good.replacing("{ mode: auto }", with: all)).load()
-        #expect(
-            other.configuration.session.device
-                == DeviceConfiguration(
-                    mode: .required, lifetime: .seconds(300), offer: .seconds(30), settle: .zero,
-                    streams: .seconds(86_400)))
+        expect(
+            other.configuration.session.device,
+            equals: DeviceConfiguration(
+                mode: .required, lifetime: .seconds(300), offer: .seconds(30), settle: .zero,
+                streams: .seconds(86_400)))
     }
 
     @Test(
@@ -84,21 +85,21 @@ struct DeviceSectionTests {
     func warnings() throws {
         for (value, text) in [("mode: auto, lifetime: 4m", "sign 6 times"), ("mode: required", "such as Firefox")] {
             let loaded = try ConfigFixture(Self.good.replacing("mode: auto", with: value)).load()
-            #expect(loaded.warnings.contains { "\($0)".contains(text) }, "\(value)")
+            expect(loaded.warnings.contains { "\($0)".contains(text) }, "\(value)")
         }
-        #expect(try ConfigFixture(Self.good).load().warnings.allSatisfy { !"\($0)".contains("device") })
+        try expect(ConfigFixture(Self.good).load().warnings.allSatisfy { !"\($0)".contains("device") })
     }
 
     @Test("explain and a comparison show it")
     func reports() throws {
         let fixture = try ConfigFixture(Self.good)
         let text = fixture.report { CommandReport.explain($0, method: "GET", target: "/b") }.text
-        #expect(text.contains("a bound session; otherwise 403 device_required"))
+        expect(text.contains("a bound session; otherwise 403 device_required"))
         let other = fixture.report { CommandReport.explain($0, method: "GET", target: "/a") }.text
-        #expect(!other.contains("device_required"))
+        expect(!other.contains("device_required"))
         let endpoint = fixture.report { CommandReport.explain($0, method: "POST", target: "/auth/device") }.text
-        #expect(endpoint.contains("bind the session to the key of its device"))
+        expect(endpoint.contains("bind the session to the key of its device"))
         let changed = try ConfigFixture(Self.good.replacing("require: { device: true }", with: "websocket: true"))
-        #expect(changed.changes(since: fixture).text.contains("a session bound to a device"))
+        expect(changed.changes(since: fixture).text.contains("a session bound to a device"))
     }
 }

@@ -1,5 +1,6 @@
 import CloakroomConfig
 import CloakroomCore
+import TestSupport
 import Testing
 
 @Suite("requestFields and responseFields")
@@ -46,9 +47,9 @@ struct FieldChangesSectionTests {
     @Test("Each mistake is reported with its key and a remedy", arguments: errors)
     func mistakes(_ line: String, _ message: String) throws {
         let found = try ConfigFixture(Self.yaml(line)).valueErrors()
-        #expect(found.count == 1, "\(found)")
-        #expect(found.first?.hasPrefix("cloakroom.yaml:23:") == true)
-        #expect(found.first?.contains(message) == true, "\(found)")
+        expect(found.count, equals: 1, "\(found)")
+        expect(found.first?.hasPrefix("cloakroom.yaml:23:"), equals: true)
+        expect(found.first?.contains(message), equals: true, "\(found)")
     }
 
     @Test(
@@ -62,9 +63,10 @@ struct FieldChangesSectionTests {
     func reservedNames(_ name: String) throws {
         for key in ["requestFields", "responseFields"] {
             let found = try ConfigFixture(Self.yaml("\(key): { set: { \(name): a } }")).valueErrors()
-            #expect(found.count == 1 && found[0].hasSuffix(Self.reserved), "\(found)")
+            expect(found.count == 1 && found[0].hasSuffix(Self.reserved), "\(found)")
             guard name != "Set-Cookie" || key == "requestFields" else { continue }
-            #expect(try ConfigFixture(Self.yaml("\(key): { remove: [\(name)] }")).valueErrors().count == 1, "\(name)")
+            try expect(
+                ConfigFixture(Self.yaml("\(key): { remove: [\(name)] }")).valueErrors().count, equals: 1, "\(name)")
         }
     }
 
@@ -78,8 +80,8 @@ struct FieldChangesSectionTests {
             ("requestFields", "Content-Language", "responseFields"),
         ])
     func sides(_ rejected: String, _ name: String, _ accepted: String) throws {
-        #expect(try ConfigFixture(Self.yaml("\(rejected): { set: { \(name): a } }")).valueErrors().count == 1)
-        #expect(try ConfigFixture(Self.yaml("\(accepted): { set: { \(name): a } }")).valueErrors().isEmpty)
+        try expect(ConfigFixture(Self.yaml("\(rejected): { set: { \(name): a } }")).valueErrors().count, equals: 1)
+        try expect(empty: ConfigFixture(Self.yaml("\(accepted): { set: { \(name): a } }")).valueErrors())
     }
 
     @Test(
@@ -91,12 +93,12 @@ struct FieldChangesSectionTests {
     func sharedCaches(_ name: String) throws {
         for kind in ["set", "add", "default"] {
             let found = try ConfigFixture(Self.yaml("responseFields: { \(kind): { \(name): a } }")).valueErrors()
-            #expect(found.count == 1 && found[0].contains("mix up users (leave \(name) out)"), "\(found)")
+            expect(found.count == 1 && found[0].contains("mix up users (leave \(name) out)"), "\(found)")
         }
-        #expect(try ConfigFixture(Self.yaml("responseFields: { remove: [\(name)] }")).valueErrors().isEmpty)
+        try expect(empty: ConfigFixture(Self.yaml("responseFields: { remove: [\(name)] }")).valueErrors())
         let open = ConfigFixture.good.replacing(
             "    path: /episodes\n", with: "    path: /episodes\n    responseFields: { set: { \(name): a } }\n")
-        #expect(try ConfigFixture(open).valueErrors().isEmpty)
+        try expect(empty: ConfigFixture(open).valueErrors())
     }
 
     @Test(
@@ -105,10 +107,10 @@ struct FieldChangesSectionTests {
     func validators(_ name: String) throws {
         for kind in ["set", "add", "default"] {
             let found = try ConfigFixture(Self.yaml("responseFields: { \(kind): { \(name): a } }")).valueErrors()
-            #expect(found.count == 1 && found[0].hasSuffix(Self.reserved), "\(found)")
+            expect(found.count == 1 && found[0].hasSuffix(Self.reserved), "\(found)")
         }
-        #expect(try ConfigFixture(Self.yaml("responseFields: { remove: [\(name)] }")).valueErrors().isEmpty)
-        #expect(try ConfigFixture(Self.yaml("responseFields: { set: { Clear-Site-Data: a } }")).valueErrors().isEmpty)
+        try expect(empty: ConfigFixture(Self.yaml("responseFields: { remove: [\(name)] }")).valueErrors())
+        try expect(empty: ConfigFixture(Self.yaml("responseFields: { set: { Clear-Site-Data: a } }")).valueErrors())
     }
 
     @Test("What has no effect is a warning")
@@ -117,16 +119,18 @@ struct FieldChangesSectionTests {
             "    path: /episodes\n",
             with: "    path: /episodes\n    requestFields: { set: { X-A: a, X-User-Number: \"a-{user.id}\" } }\n")
         var found = try ConfigFixture(open).load().warnings.map(\.description)
-        #expect(found.count { $0.contains("X-User-Number: {user.id} has no value") } == 1, "\(found)")
+        expect(found.count { $0.contains("X-User-Number: {user.id} has no value") }, equals: 1, "\(found)")
         found = try ConfigFixture(Self.yaml("requestFields: { set: { X-A: \"{user.id}\" } }", Self.every)).load()
             .warnings.map(\.description)
-        #expect(!found.contains { $0.contains("{user.id}") }, "\(found)")
-        #expect(found.count { $0.contains("responseFields.hsts.maxAge: has no effect without https") } == 1, "\(found)")
+        expect(!found.contains { $0.contains("{user.id}") }, "\(found)")
+        expect(
+            found.count { $0.contains("responseFields.hsts.maxAge: has no effect without https") }, equals: 1,
+            "\(found)")
         let secure = ConfigFixture.good.replacing("  cookie: { secure: false }\n", with: "")
             .replacing("127.0.0.1:0\n", with: "127.0.0.1:0\n    behindTLSProxy: true\n")
         for text in [secure, ConfigFixture.good + "trustedProxies: [10.0.0.0/8]\n"] {
             found = try ConfigFixture(text + Self.every).load().warnings.map(\.description)
-            #expect(!found.contains { $0.contains("hsts") }, "\(found)")
+            expect(!found.contains { $0.contains("hsts") }, "\(found)")
         }
     }
 
@@ -134,10 +138,10 @@ struct FieldChangesSectionTests {
     func limits(_ fields: String) throws {
         for key in ["requestFields", "responseFields"] {
             let found = try ConfigFixture(Self.yaml("\(key): { set: { \(fields) } }")).valueErrors()
-            #expect(found.count == 1 && found[0].contains("must be at most 24 names and 8KiB in all"), "\(found)")
+            expect(found.count == 1 && found[0].contains("must be at most 24 names and 8KiB in all"), "\(found)")
         }
         let long = "requestFields: { set: { X-A: \(String(repeating: "a", count: 1_025)) } }"
-        #expect(try ConfigFixture(Self.yaml(long)).valueErrors().count == 1)
+        try expect(ConfigFixture(Self.yaml(long)).valueErrors().count, equals: 1)
     }
 
     @Test(
@@ -158,16 +162,16 @@ struct FieldChangesSectionTests {
         ])
     func topLevel(_ line: String, _ message: String) throws {
         let found = try ConfigFixture(ConfigFixture.good + line + "\n").valueErrors()
-        #expect(found.count == 1 && found[0].contains(message), "\(found)")
+        expect(found.count == 1 && found[0].contains(message), "\(found)")
     }
 
     @Test("A redirect forwards no request, and gRPC calls have no response fields")
     func conflicts() throws {
         let redirect = "  - { name: old, path: /old, redirect: { to: / }, requestFields: { remove: [A] } }\n"
         let found = try ConfigFixture(ConfigFixture.good + redirect).valueErrors()
-        #expect(found.contains { $0.contains("routes.2.requestFields: conflicts with redirect") }, "\(found)")
+        expect(found.contains { $0.contains("routes.2.requestFields: conflicts with redirect") }, "\(found)")
         let call = try ConfigFixture(Self.yaml("grpc: true\n    responseFields: { preset: api }")).valueErrors()
-        #expect(call.contains { $0.contains("routes.1.responseFields: conflicts with grpc") }, "\(call)")
+        expect(call.contains { $0.contains("routes.1.responseFields: conflicts with grpc") }, "\(call)")
     }
 
     private static let fields =
@@ -179,46 +183,49 @@ struct FieldChangesSectionTests {
     func keys() throws {
         let configuration = try ConfigFixture(Self.yaml(Self.fields, Self.every)).load().configuration
         let route = configuration.routes[1]
-        #expect(
-            route.requestFields == [
+        expect(
+            route.requestFields,
+            equals: [
                 FieldChange(.set, "X-Tenant", "acme"), FieldChange(.set, "X-Id", "{id}"),
                 FieldChange(.remove, "Referer"),
             ])
-        #expect(
-            route.responseFields == [
+        expect(
+            route.responseFields,
+            equals: [
                 FieldChange(.set, "X-A", "1"), FieldChange(.add, "Vary", "Accept"), FieldChange(.default, "X-B", "b"),
                 FieldChange(.remove, "Server"),
             ])
-        #expect(route.responsePreset == .api)
-        #expect(configuration.routes[0].responsePreset == nil)
-        #expect(configuration.responseFields.own == .page)
-        #expect(configuration.responseFields.strictTransport.maxAge == .seconds(31_536_000))
-        #expect(configuration.requestFieldNames == ["X-Tenant", "X-Id"])
+        expect(route.responsePreset, equals: .api)
+        expect(configuration.routes[0].responsePreset, equals: nil)
+        expect(configuration.responseFields.own, equals: .page)
+        expect(configuration.responseFields.strictTransport.maxAge, equals: .seconds(31_536_000))
+        expect(configuration.requestFieldNames, equals: ["X-Tenant", "X-Id"])
         let overridden = try ConfigFixture().load(overrides: [("routes.0.requestFields.set.X-A", "{route}")])
-        #expect(overridden.configuration.routes[0].requestFields == [FieldChange(.set, "X-A", "{route}")])
+        expect(overridden.configuration.routes[0].requestFields, equals: [FieldChange(.set, "X-A", "{route}")])
     }
 
     @Test("explain shows the fields, and routes --diff those that are no longer sent")
     func reports() throws {
         let fixture = try ConfigFixture(Self.yaml(Self.fields, Self.every))
         let lines = fixture.report { .explain($0, method: "GET", target: "/videos/1") }.rows
-        #expect(lines.contains { $0.hasPrefix("strips:") && $0.contains("Referer, X-Id, X-Tenant") }, "\(lines)")
-        #expect(lines.contains { $0.hasPrefix("injects:") && $0.hasSuffix("X-Tenant: acme, X-Id: {id}") }, "\(lines)")
-        #expect(
+        expect(lines.contains { $0.hasPrefix("strips:") && $0.contains("Referer, X-Id, X-Tenant") }, "\(lines)")
+        expect(lines.contains { $0.hasPrefix("injects:") && $0.hasSuffix("X-Tenant: acme, X-Id: {id}") }, "\(lines)")
+        expect(
             lines.contains {
                 $0.hasPrefix(
                     "fields: set X-A: 1, add Vary: Accept, default X-B: b, remove Server, over https set"
                         + " Strict-Transport-Security: max-age=31536000; includeSubDomains; preload, default X-Content-Type"
                 )
             }, "\(lines)")
-        #expect(
+        expect(
             !(try ConfigFixture().report { .explain($0, method: "GET", target: "/videos/1") }.text.contains("fields:")))
         let new = try ConfigFixture(Self.yaml("requestFields: { set: { X-Id: \"1\" } }"))
         let report = new.changes(since: fixture)
         let rows = report.rows
-        #expect(report.exitCode == 0)
-        #expect(
-            rows == [
+        expect(report.exitCode, equals: 0)
+        expect(
+            rows,
+            equals: [
                 "fields removed GET /episodes episodes, Strict-Transport-Security",
                 "fields removed GET /videos/{id} video, Content-Security-Policy, Cross-Origin-Resource-Policy,"
                     + " Referrer-Policy, Strict-Transport-Security, Vary, X-A, X-B, X-Content-Type-Options, X-Tenant",

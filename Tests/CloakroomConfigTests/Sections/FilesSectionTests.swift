@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @testable import CloakroomConfig
@@ -18,28 +19,29 @@ struct FilesSectionTests {
     func defaults() throws {
         var expected = FilesConfiguration()
         expected.root = "/srv/app"
-        #expect(try Self.files("") == expected)
-        #expect(try ConfigFixture(Self.fixture("files: { root: a }")).load().configuration.routes[2].methods == ["GET"])
+        try expect(Self.files(""), equals: expected)
+        try expect(
+            ConfigFixture(Self.fixture("files: { root: a }")).load().configuration.routes[2].methods, equals: ["GET"])
     }
 
     @Test("Every key is read")
     func keys() throws {
-        let files = try #require(
-            try Self.files(
+        let files = try require(
+            Self.files(
                 ", index: a.html, fallback: b/c.html, immutable: [\"/x/*\"], codings: { siblings: [], gzip: false },"
                     + " names: { types: { Foo: text/x-foo }, exclude: [.map], dotfiles: [], links: inside },"
                     + " scan: { every: 0s, memory: 1MiB, files: 10 }"))
-        #expect(files.index == "a.html")
-        #expect(files.fallback == "b/c.html")
-        #expect(files.immutable.map(\.description) == ["/x/*"])
-        #expect(files.codings.siblings.isEmpty && !files.codings.gzip)
-        #expect(files.names.types == ["foo": "text/x-foo"])
-        #expect(files.names.exclude == [".map"])
-        #expect(files.names.dotfiles.isEmpty)
-        #expect(files.names.links == .inside)
-        #expect(files.scan.every == .zero)
-        #expect(files.scan.memory == 1_048_576)
-        #expect(files.scan.files == 10)
+        expect(files.index, equals: "a.html")
+        expect(files.fallback, equals: "b/c.html")
+        expect(files.immutable.map(\.description), equals: ["/x/*"])
+        expect(files.codings.siblings.isEmpty && !files.codings.gzip)
+        expect(files.names.types, equals: ["foo": "text/x-foo"])
+        expect(files.names.exclude, equals: [".map"])
+        expect(empty: files.names.dotfiles)
+        expect(files.names.links, equals: .inside)
+        expect(files.scan.every, equals: .zero)
+        expect(files.scan.memory, equals: 1_048_576)
+        expect(files.scan.files, equals: 10)
     }
 
     @Test(
@@ -70,13 +72,13 @@ struct FilesSectionTests {
         ])
     func wrong(keys: String, path: String, message: String) throws {
         let errors = try ConfigFixture(Self.fixture(keys, path: path)).valueErrors()
-        #expect(errors.contains { $0.contains("routes.2.") && $0.contains(message) }, "\(errors)")
+        expect(errors.contains { $0.contains("routes.2.") && $0.contains(message) }, "\(errors)")
     }
 
     @Test("routes shows the folder, and explain what a request gets")
     func reports() throws {
         let fixture = try ConfigFixture(Self.fixture("files: { root: /srv/app, fallback: index.html }"))
-        #expect(
+        expect(
             fixture.report { CommandReport.routes($0) }.rows.contains("app GET /app/* files /srv/app public -"))
         let content = FileContent(
             path: "/srv/app/a.js", identity: FileIdentity(device: 1, inode: 2, size: 5, modified: 3, changed: 4),
@@ -88,10 +90,10 @@ struct FilesSectionTests {
         let explain = { [tree] (path: String) in
             fixture.report { CommandReport.explain($0, method: "GET", target: path) { _ in tree } }.rows.last
         }
-        #expect(
-            explain("/app/a.js") == "file: /srv/app/a.js (text/javascript; identity 5 bytes; on disk; no-cache)")
-        #expect(explain("/app/docs") == "file: 308 to the path with a slash at its end")
-        #expect(explain("/app/x") == "file: none at /srv/app/x: 404; navigations get index.html")
+        expect(
+            explain("/app/a.js"), equals: "file: /srv/app/a.js (text/javascript; identity 5 bytes; on disk; no-cache)")
+        expect(explain("/app/docs"), equals: "file: 308 to the path with a slash at its end")
+        expect(explain("/app/x"), equals: "file: none at /srv/app/x: 404; navigations get index.html")
     }
 
     @Test("routes --diff reports a new public folder, and another folder or more files of a public route")
@@ -101,14 +103,14 @@ struct FilesSectionTests {
         }
         let one = Self.fixture("files: { root: /srv/app }")
         let added = try changes(ConfigFixture.good, one)
-        #expect(added.exitCode == 3 && added.text.contains("added public"))
+        expect(added.exitCode == 3 && added.text.contains("added public"))
         let moved = try changes(one, Self.fixture("files: { root: /srv/other }"))
-        #expect(moved.exitCode == 3 && moved.text.contains("to files /srv/other, was files /srv/app"))
-        #expect(try changes(one, one).text == "no change\n")
+        expect(moved.exitCode == 3 && moved.text.contains("to files /srv/other, was files /srv/app"))
+        try expect(changes(one, one).text, equals: "no change\n")
         let less = Self.fixture("files: { root: /srv/app, names: { exclude: [.map], dotfiles: [] } }")
         let more = Self.fixture("files: { root: /srv/app, names: { links: inside } }")
         let widened = try changes(less, more)
-        #expect(widened.exitCode == 3 && widened.text.contains("app, .map, .well-known, links"), "\(widened.text)")
-        #expect(try changes(more, less).text == "no change\n")
+        expect(widened.exitCode == 3 && widened.text.contains("app, .map, .well-known, links"), "\(widened.text)")
+        try expect(changes(more, less).text, equals: "no change\n")
     }
 }

@@ -1,4 +1,5 @@
 import CloakroomConfig
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -31,23 +32,23 @@ struct IdentitiesSectionTests {
     @Test("An identity has the defaults of the reference, and the settings of its file")
     func values() throws {
         let configuration = try ConfigFixture(Self.good).load().configuration
-        let identity = try #require(configuration.identities.first)
-        #expect(
-            identity
-                == IdentityConfiguration(
-                    name: "company", issuer: "https://id.example.com",
-                    client: IdentityClientConfiguration(
-                        id: "cloakroom", authentication: .basic(Secret("0123456789-abc"))),
-                    scopes: ["openid"], keep: .init(claims: ["groups"]), tokensFor: [0]))
-        #expect(identity.displayName == "company")
-        #expect(configuration.accounts.publicURL == "http://localhost:8080")
-        #expect(configuration.accounts.identities == [.provider(0)])
-        #expect(configuration.accounts.login == LoginConfiguration())
-        #expect(configuration.routes[0].onMissingSession == .login)
-        #expect(
-            configuration.routes[0].require
-                == SessionRequirement(
-                    claims: [.init("groups", in: ["staff"])], acr: ["urn:mfa"], maxAge: .seconds(600)))
+        let identity = try require(configuration.identities.first)
+        expect(
+            identity,
+            equals: IdentityConfiguration(
+                name: "company", issuer: "https://id.example.com",
+                client: IdentityClientConfiguration(
+                    id: "cloakroom", authentication: .basic(Secret("0123456789-abc"))),
+                scopes: ["openid"], keep: .init(claims: ["groups"]), tokensFor: [0]))
+        expect(identity.displayName, equals: "company")
+        expect(configuration.accounts.publicURL, equals: "http://localhost:8080")
+        expect(configuration.accounts.identities, equals: [.provider(0)])
+        expect(configuration.accounts.login, equals: LoginConfiguration())
+        expect(configuration.routes[0].onMissingSession, equals: .login)
+        expect(
+            configuration.routes[0].require,
+            equals: SessionRequirement(
+                claims: [.init("groups", in: ["staff"])], acr: ["urn:mfa"], maxAge: .seconds(600)))
     }
 
     @Test("Every key can be set")
@@ -66,24 +67,25 @@ struct IdentitiesSectionTests {
                 accessTokens: { audience: [orders], types: [at+jwt, JWT], maximumAge: 1d, clients: [batch], dpop: required }
             """
         let yaml = Self.good.replacing("keep: { claims: [groups] }", with: more)
-        let identity = try #require(try ConfigFixture(yaml).load().configuration.identities.first)
-        #expect(identity.parameters == [.init("prompt", "consent"), .init("ui_locales", "de")])
-        #expect(
-            identity.passParameters == [
+        let identity = try require(ConfigFixture(yaml).load().configuration.identities.first)
+        expect(identity.parameters, equals: [.init("prompt", "consent"), .init("ui_locales", "de")])
+        expect(
+            identity.passParameters,
+            equals: [
                 .init("login_hint", .length(254)), .init("prompt", .listed(["login", "none"])),
             ])
-        #expect(identity.label == "Example & Co")
-        #expect(identity.pushed == .always)
-        #expect(identity.algorithms == [.es512, .edDSA])
-        #expect(identity.clockSkew == .seconds(300))
-        #expect(identity.userSource == .userInfo)
-        #expect(identity.keep.bytes == 1_024)
-        #expect(identity.endsOn == ["invalid_grant", "any400"])
-        #expect(identity.logout == .init(isEnabled: true, sendsHint: false))
-        let tokens = try #require(identity.accessTokens)
-        #expect(tokens.audience == ["orders"] && tokens.clients == ["batch"])
-        #expect(tokens.types == [.accessToken, .jwt] && tokens.maximumAge == .seconds(86_400))
-        #expect(tokens.dpop == .required)
+        expect(identity.label, equals: "Example & Co")
+        expect(identity.pushed, equals: .always)
+        expect(identity.algorithms, equals: [.es512, .edDSA])
+        expect(identity.clockSkew, equals: .seconds(300))
+        expect(identity.userSource, equals: .userInfo)
+        expect(identity.keep.bytes, equals: 1_024)
+        expect(identity.endsOn, equals: ["invalid_grant", "any400"])
+        expect(identity.logout, equals: .init(isEnabled: true, sendsHint: false))
+        let tokens = try require(identity.accessTokens)
+        expect(tokens.audience == ["orders"] && tokens.clients == ["batch"])
+        expect(tokens.types == [.accessToken, .jwt] && tokens.maximumAge == .seconds(86_400))
+        expect(tokens.dpop, equals: .required)
     }
 
     @Test("The default of a list is among the effective values")
@@ -91,7 +93,7 @@ struct IdentitiesSectionTests {
         let fixture = try ConfigFixture(Self.good.replacing("scopes: [openid]", with: "pushed: auto"))
         let report = fixture.report(CommandReport.printConfig).text
         for list in ["[openid, profile, email]", "[RS256, PS256, ES256, EdDSA]", "[invalid_grant]"] {
-            #expect(report.contains(list))
+            expect(report.contains(list))
         }
     }
 
@@ -105,14 +107,14 @@ struct IdentitiesSectionTests {
         for target in ["http://127.0.0.1:9000", "https://10.0.0.1:9000", "http://[::1]:9000", "unix:/run/api"] {
             let fixture = try ConfigFixture(yaml.replacing("http://127.0.0.1:9000", with: target))
             let warnings = try fixture.load().warnings.map(\.description)
-            #expect(!warnings.contains { $0.contains("unencrypted") }, "\(warnings)")
+            expect(!warnings.contains { $0.contains("unencrypted") }, "\(warnings)")
         }
         for targets in ["\"http://10.0.0.1:9000\"", "\"http://127.0.0.1:1\", \"http://10.0.0.1:9000\""] {
             let other = yaml.replacing("\"http://127.0.0.1:9000\"", with: targets)
             let warnings = try ConfigFixture(other).load().warnings.map(\.description)
             let message =
                 "tokens would be sent unencrypted to http://10.0.0.1:9000 (write https:// targets for upstreams.api)"
-            #expect(warnings.count { $0.contains(":10:") && $0.hasSuffix(message) } == 1, "\(warnings)")
+            expect(warnings.count { $0.contains(":10:") && $0.hasSuffix(message) }, equals: 1, "\(warnings)")
         }
     }
 
@@ -221,22 +223,22 @@ struct IdentitiesSectionTests {
         let lines = Self.good.split(separator: "\n", omittingEmptySubsequences: false)
         let without = (lines[..<5] + lines[12...]).joined(separator: "\n")
         let errors = try ConfigFixture(without).valueErrors()
-        #expect(errors.contains { $0.contains("login requires an identity") }, "\(errors)")
-        #expect(errors.contains { $0.contains("other sessions have no claims") }, "\(errors)")
+        expect(errors.contains { $0.contains("login requires an identity") }, "\(errors)")
+        expect(errors.contains { $0.contains("other sessions have no claims") }, "\(errors)")
     }
 
     @Test("A sign-in upstream that accounts.identities does not list signs no users in")
     func unlistedUpstream() throws {
         let signIn = Self.good.replacing(
             "upstreams:\n  api:\n", with: "upstreams:\n  api:\n    signIn: { path: /auth }\n")
-        try #require(signIn != Self.good)
+        try require(signIn != Self.good)
         let both = try ConfigFixture(signIn).load().configuration.accounts
-        #expect(both.upstream == 0)
-        #expect(both.signInPath == "/auth/page")
+        expect(both.upstream, equals: 0)
+        expect(both.signInPath, equals: "/auth/page")
         let listed = signIn.replacing("login: { returnTo: / }", with: "identities: [company]")
         let one = try ConfigFixture(listed).load().configuration.accounts
-        #expect(one.upstream == nil)
-        #expect(one.signInPath == "/auth/login")
+        expect(one.upstream, equals: nil)
+        expect(one.signInPath, equals: "/auth/login")
     }
 
     @Test("A route can send navigations to the sign-in page of an upstream, without identities")
@@ -244,11 +246,12 @@ struct IdentitiesSectionTests {
         func errors(_ name: String, _ more: String = "") throws -> [String] {
             let yaml = ConfigFixture.good.replacing(
                 "  - name: \(name)\n", with: "  - name: \(name)\n    onMissingSession: login\n" + more)
-            try #require(yaml != ConfigFixture.good)
+            try require(yaml != ConfigFixture.good)
             return try ConfigFixture(yaml).valueErrors()
         }
-        #expect(try errors("video") == [])
-        #expect(try errors("episodes").map { $0.contains("has no effect with requiresAuthorization: false") } == [true])
+        try expect(errors("video"), equals: [])
+        try expect(
+            errors("episodes").map { $0.contains("has no effect with requiresAuthorization: false") }, equals: [true])
     }
 
     @Test("A route that sends to a login from another host than that of the public URL is warned about")
@@ -259,9 +262,9 @@ struct IdentitiesSectionTests {
             return try ConfigFixture(yaml).load().warnings.map(\.description).filter { $0.contains("login cookie") }
         }
         let found = try warnings("[localhost, a.test]")
-        #expect(found.map { $0.contains("hosts.1: logins that begin at a.test") } == [true])
-        #expect(try warnings("[localhost]") == [] && warnings("[]") == [])
-        #expect(try warnings("[a.test]", "    signIn: { path: /auth }\n") == [])
+        expect(found.map { $0.contains("hosts.1: logins that begin at a.test") }, equals: [true])
+        try expect(warnings("[localhost]") == [] && warnings("[]") == [])
+        try expect(warnings("[a.test]", "    signIn: { path: /auth }\n"), equals: [])
     }
 
     @Test("http as public URL conflicts with a cookie that is Secure")
@@ -269,7 +272,7 @@ struct IdentitiesSectionTests {
         let yaml = Self.good.replacing("cookie: { secure: false }", with: "maxSessions: 10")
             .replacing("- address: 127.0.0.1:0", with: "- address: 127.0.0.1:0\n    behindTLSProxy: true")
         let errors = try ConfigFixture(yaml).valueErrors()
-        #expect(errors.contains { $0.contains("publicURL") && $0.contains("browsers reject the cookie") }, "\(errors)")
+        expect(errors.contains { $0.contains("publicURL") && $0.contains("browsers reject the cookie") }, "\(errors)")
     }
 
     @Test("All keys of an identity, and those that require one, can change while the gateway runs")
@@ -282,8 +285,8 @@ struct IdentitiesSectionTests {
             )
             .replacing("onMissingSession: login", with: "onMissingSession: reject")
         let next = try ConfigFixture(other).load()
-        #expect(next.configuration != running)
-        #expect(next.restartRequirements(since: running) == [])
+        expect(next.configuration != running)
+        expect(next.restartRequirements(since: running), equals: [])
     }
 
     @Test("explain shows what a route requires, and where a navigation without a session goes")
@@ -294,19 +297,19 @@ struct IdentitiesSectionTests {
             "claim groups in [staff]; otherwise 403 missing_claim",
             "acr in [urn:mfa], authentication at most 10m plus clockSkew ago; otherwise 401 step_up",
         ] {
-            #expect(text.contains(piece), "\(text)")
+            expect(text.contains(piece), "\(text)")
         }
     }
 
     @Test("A client secret is never printed, and the placeholder of the documentation is rejected for other machines")
     func secrets() throws {
         let values = try ConfigFixture(Self.good).load().values
-        #expect(values.first { $0.key == "identities.company.client.secret" }?.value == "<redacted>")
-        #expect(!values.contains { $0.value.contains("0123456789-abc") })
+        expect(values.first { $0.key == "identities.company.client.secret" }?.value, equals: "<redacted>")
+        expect(!values.contains { $0.value.contains("0123456789-abc") })
         let exposed = Self.good.replacing("127.0.0.1:0", with: "0.0.0.0:0\n    behindTLSProxy: true")
             .replacing("  cookie: { secure: false }", with: "  maxSessions: 10")
             .replacing("http://localhost:8080", with: "https://app.example.com")
             .replacing("0123456789-abc", with: "changeme")
-        #expect(try ConfigFixture(exposed).valueErrors().contains { $0.contains("placeholder") })
+        try expect(ConfigFixture(exposed).valueErrors().contains { $0.contains("placeholder") })
     }
 }

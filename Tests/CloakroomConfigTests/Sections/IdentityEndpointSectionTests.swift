@@ -42,29 +42,29 @@ struct IdentityEndpointSectionTests {
             """)
         let client = IdentityEndpointConfiguration.Client(
             id: "gateway", secret: Secret("k7Tq"), authentication: .post)
-        #expect(
-            upstream.signIn
-                == IdentityEndpointConfiguration(
-                    path: "/login", credentials: .form, members: .init(name: "user", password: "pass"),
-                    fixedMembers: [
-                        .init(name: "realm", value: "main"), .init(name: "app", value: "1"),
-                        .init(name: "note", value: ""),
-                    ], client: client, success: .init(path: "result.ok", value: "yes"), errorCode: "result.code"))
-        #expect(
-            upstream.refresh
-                == IdentityEndpointConfiguration(
-                    path: "/again", credentials: .json, members: .init(refreshToken: "token"),
-                    client: client, errorCode: "result.code", endsOn: ["expired", "any400"]))
-        #expect(
-            upstream.revoke
-                == IdentityEndpointConfiguration(
-                    path: "/end", credentials: .form, members: .init(refreshToken: "token"), client: client,
-                    errorCode: "result.code"))
-        #expect(
-            upstream.user
-                == IdentityEndpointConfiguration(
-                    method: "GET", path: "/me", success: .init(path: "ok", value: "true"),
-                    errorCode: "result.code"))
+        expect(
+            upstream.signIn,
+            equals: IdentityEndpointConfiguration(
+                path: "/login", credentials: .form, members: .init(name: "user", password: "pass"),
+                fixedMembers: [
+                    .init(name: "realm", value: "main"), .init(name: "app", value: "1"),
+                    .init(name: "note", value: ""),
+                ], client: client, success: .init(path: "result.ok", value: "yes"), errorCode: "result.code"))
+        expect(
+            upstream.refresh,
+            equals: IdentityEndpointConfiguration(
+                path: "/again", credentials: .json, members: .init(refreshToken: "token"),
+                client: client, errorCode: "result.code", endsOn: ["expired", "any400"]))
+        expect(
+            upstream.revoke,
+            equals: IdentityEndpointConfiguration(
+                path: "/end", credentials: .form, members: .init(refreshToken: "token"), client: client,
+                errorCode: "result.code"))
+        expect(
+            upstream.user,
+            equals: IdentityEndpointConfiguration(
+                method: "GET", path: "/me", success: .init(path: "ok", value: "true"),
+                errorCode: "result.code"))
     }
 
     @Test("with oauth has the names of RFC 6749, unless others are set")
@@ -75,14 +75,14 @@ struct IdentityEndpointSectionTests {
             signIn: { path: /token, credentials: oauth, static: { scope: read write } }
             refresh: { path: /token, credentials: oauth, accessToken: data.token }
             """)
-        let signIn = try #require(upstream.signIn)
-        #expect(signIn.accessToken == "access_token")
-        #expect(signIn.refreshToken == "refresh_token")
-        #expect(signIn.expiresIn == "expires_in")
-        #expect(signIn.fixedMembers == [.init(name: "scope", value: "read write")])
-        #expect(signIn.client == .init(id: "a", secret: Secret("k7Tq")))
-        #expect(upstream.refresh?.accessToken == "data.token")
-        #expect(upstream.refresh?.endsOn == nil)
+        let signIn = try require(upstream.signIn)
+        expect(signIn.accessToken, equals: "access_token")
+        expect(signIn.refreshToken, equals: "refresh_token")
+        expect(signIn.expiresIn, equals: "expires_in")
+        expect(signIn.fixedMembers, equals: [.init(name: "scope", value: "read write")])
+        expect(signIn.client, equals: .init(id: "a", secret: Secret("k7Tq")))
+        expect(upstream.refresh?.accessToken, equals: "data.token")
+        expect(upstream.refresh?.endsOn, equals: nil)
     }
 
     @Test("takes static members and the client secret from flags, variables and files too")
@@ -97,10 +97,11 @@ struct IdentityEndpointSectionTests {
         let loaded = try fixture.load(
             environment: ["CLOAKROOM_UPSTREAMS_API_SIGN_IN_STATIC_SCOPE": "write"],
             overrides: [("upstreams.api.signIn.static.audience", "films")])
-        let signIn = try #require(loaded.configuration.upstreams[0].signIn)
-        #expect(signIn.client?.secret == Secret("k7Tq-from-file"))
-        #expect(
-            signIn.fixedMembers == [.init(name: "scope", value: "write"), .init(name: "audience", value: "films")])
+        let signIn = try require(loaded.configuration.upstreams[0].signIn)
+        expect(signIn.client?.secret, equals: Secret("k7Tq-from-file"))
+        expect(
+            signIn.fixedMembers,
+            equals: [.init(name: "scope", value: "write"), .init(name: "audience", value: "films")])
     }
 
     @Test(
@@ -128,9 +129,9 @@ struct IdentityEndpointSectionTests {
         ])
     func mistakes(keys: String, key: String) throws {
         let errors = try Self.errors(keys)
-        #expect(errors.count == 1, "\(errors)")
-        #expect(errors.first?.contains("upstreams.api.signIn.\(key): ") == true, "\(errors)")
-        #expect(errors.first?.hasPrefix("cloakroom.yaml:7:") == true, "\(errors)")
+        expect(errors.count, equals: 1, "\(errors)")
+        expect(errors.first?.contains("upstreams.api.signIn.\(key): "), equals: true, "\(errors)")
+        expect(errors.first?.hasPrefix("cloakroom.yaml:7:"), equals: true, "\(errors)")
     }
 
     @Test(
@@ -154,7 +155,7 @@ struct IdentityEndpointSectionTests {
         ])
     func otherMistakes(keys: String, message: String) throws {
         let errors = try Self.errors(keys)
-        #expect(errors.count == 1 && errors[0].contains("upstreams.api.\(message)"), "\(errors)")
+        expect(errors.count == 1 && errors[0].contains("upstreams.api.\(message)"), "\(errors)")
     }
 
     @Test("sends the client with the calls that have a body only")
@@ -165,7 +166,7 @@ struct IdentityEndpointSectionTests {
             signIn: { path: /a }
             refresh: { path: /b, credentials: oauth }
             """)
-        #expect(upstream.signIn?.client == nil && upstream.refresh?.client?.id == "a")
+        expect(upstream.signIn?.client == nil && upstream.refresh?.client?.id == "a")
     }
 
     @Test("takes names of members with any visible characters")
@@ -178,10 +179,11 @@ struct IdentityEndpointSectionTests {
               members: { name: "user[name]", password: "user[pass word]" }
               static: { "user.realm": a, "a&b=c": "d&e=f", "n\u{e4}me": "%00+" }
             """)
-        let signIn = try #require(upstream.signIn)
-        #expect(signIn.members == .init(name: "user[name]", password: "user[pass word]"))
-        #expect(
-            signIn.fixedMembers == [
+        let signIn = try require(upstream.signIn)
+        expect(signIn.members, equals: .init(name: "user[name]", password: "user[pass word]"))
+        expect(
+            signIn.fixedMembers,
+            equals: [
                 .init(name: "user.realm", value: "a"), .init(name: "a&b=c", value: "d&e=f"),
                 .init(name: "n\u{e4}me", value: "%00+"),
             ])
@@ -190,13 +192,13 @@ struct IdentityEndpointSectionTests {
     @Test("accounts.name has a member and a kind")
     func accountName() throws {
         let keys = "signIn: { path: /auth }"
-        #expect(try Self.upstream(keys).signIn != nil)
-        #expect(try ConfigFixture().load().configuration.accounts.name == .init(member: "email", kind: .email))
+        try expect(Self.upstream(keys).signIn != nil)
+        try expect(ConfigFixture().load().configuration.accounts.name, equals: .init(member: "email", kind: .email))
         let named = try Self.fixture(keys, accounts: "accounts: { name: { member: username, kind: text } }\n").load()
-        #expect(named.configuration.accounts.name == .init(member: "username", kind: .text))
+        expect(named.configuration.accounts.name, equals: .init(member: "username", kind: .text))
         for (name, key) in [("member: password", "member"), ("kind: phone", "kind"), ("member: \"\"", "member")] {
             let errors = try Self.errors(keys, accounts: "accounts: { name: { \(name) } }\n")
-            #expect(errors.count == 1 && errors[0].contains("accounts.name.\(key): "), "\(errors)")
+            expect(errors.count == 1 && errors[0].contains("accounts.name.\(key): "), "\(errors)")
         }
     }
 }

@@ -1,4 +1,5 @@
 import CloakroomConfig
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -18,18 +19,18 @@ struct ListenerSectionTests {
 
     @Test("In clear text, HTTP/2 is disabled by default, and no PROXY header is expected")
     func defaults() throws {
-        let listener = try #require(try Self.load().listeners.first)
-        #expect(!listener.http2)
-        #expect(listener.proxyProtocolSources == nil)
-        #expect(try Self.load("http2: true").listeners.first?.http2 == true)
+        let listener = try require(Self.load().listeners.first)
+        expect(!listener.http2)
+        expect(listener.proxyProtocolSources, equals: nil)
+        try expect(Self.load("http2: true").listeners.first?.http2, equals: true)
     }
 
     @Test("The sources of PROXY headers are addresses and ranges")
     func proxyProtocol() throws {
         let configuration = try Self.load("proxyProtocol: { trustedSources: [10.0.0.0/8, \"::1\"] }")
-        #expect(
-            configuration.listeners.first?.proxyProtocolSources
-                == [CIDRBlock("10.0.0.0/8"), CIDRBlock("::1")].compactMap(\.self))
+        expect(
+            configuration.listeners.first?.proxyProtocolSources,
+            equals: [CIDRBlock("10.0.0.0/8"), CIDRBlock("::1")].compactMap(\.self))
     }
 
     @Test(
@@ -45,27 +46,27 @@ struct ListenerSectionTests {
             """#))
     func valueErrors(keys: String, valueError: String) throws {
         let valueErrors = try ConfigFixture.valueErrors(replacing: "address: 127.0.0.1:0", by: Self.listener(keys))
-        #expect(valueErrors == ["cloakroom.yaml:" + valueError])
+        expect(valueErrors, equals: ["cloakroom.yaml:" + valueError])
     }
 
     @Test("The proxyProtocol section requires trustedSources")
     func missingSources() throws {
         let valueErrors = try ConfigFixture.valueErrors(
             replacing: "address: 127.0.0.1:0", by: Self.listener("proxyProtocol: {}"))
-        #expect(valueErrors.count == 1)
-        #expect(valueErrors.first?.contains("proxyProtocol") == true)
+        expect(valueErrors.count, equals: 1)
+        expect(valueErrors.first?.contains("proxyProtocol"), equals: true)
     }
 
     @Test("A listener that decides for another proxy has its kind, its addresses and its hosts")
     func forwardAuth() throws {
         let keys = "forwardAuth: { proxy: envoy, sources: [10.0.0.7, 10.1.0.0/16], hosts: [App.example.com] }"
-        let listener = try #require(try Self.load(keys).listeners.first)
-        #expect(
-            listener.forwardAuth
-                == ForwardAuthConfiguration(
-                    proxy: .envoy, sources: [CIDRBlock("10.0.0.7"), CIDRBlock("10.1.0.0/16")].compactMap(\.self),
-                    hosts: ["app.example.com"]))
-        #expect(try Self.load().listeners.first?.forwardAuth == nil)
+        let listener = try require(Self.load(keys).listeners.first)
+        expect(
+            listener.forwardAuth,
+            equals: ForwardAuthConfiguration(
+                proxy: .envoy, sources: [CIDRBlock("10.0.0.7"), CIDRBlock("10.1.0.0/16")].compactMap(\.self),
+                hosts: ["app.example.com"]))
+        try expect(Self.load().listeners.first?.forwardAuth, equals: nil)
     }
 
     @Test(
@@ -84,7 +85,7 @@ struct ListenerSectionTests {
         ])
     func forwardAuthErrors(keys: String, problem: String) throws {
         let found = try ConfigFixture.valueErrors(replacing: "address: 127.0.0.1:0", by: Self.listener(keys))
-        #expect(found.contains { $0.contains(problem) }, "\(found)")
+        expect(found.contains { $0.contains(problem) }, "\(found)")
     }
 
     @Test(
@@ -94,16 +95,16 @@ struct ListenerSectionTests {
         let keys = "forwardAuth: { proxy: nginx, sources: [10.0.0.7], hosts: [a.test] }"
         let found = try ConfigFixture.valueErrors(replacing: "address: 127.0.0.1:0", by: Self.listener(keys, key))
         let name = key.prefix { $0 != ":" }
-        #expect(found.contains { $0.contains("listeners.0.\(name): conflicts with forwardAuth") }, "\(found)")
+        expect(found.contains { $0.contains("listeners.0.\(name): conflicts with forwardAuth") }, "\(found)")
     }
 
     @Test("Connections are limited in total and per address")
     func limits() throws {
         let limits = try ConfigFixture().load().configuration.limits
-        #expect(limits.connections == 20_000)
-        #expect(limits.connectionsPerAddress == 1_000)
+        expect(limits.connections, equals: 20_000)
+        expect(limits.connectionsPerAddress, equals: 1_000)
         let unlimited = try ConfigFixture().load(overrides: [("limits.connectionsPerAddress", "0")])
-        #expect(unlimited.configuration.limits.connectionsPerAddress == 0)
-        #expect(try ConfigFixture().valueErrors(overrides: [("limits.connectionsPerAddress", "-1")]).count == 1)
+        expect(unlimited.configuration.limits.connectionsPerAddress, equals: 0)
+        try expect(ConfigFixture().valueErrors(overrides: [("limits.connectionsPerAddress", "-1")]).count, equals: 1)
     }
 }

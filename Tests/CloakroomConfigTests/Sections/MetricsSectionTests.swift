@@ -1,5 +1,6 @@
 import CloakroomConfig
 import CloakroomCore
+import TestSupport
 import Testing
 
 @Suite struct MetricsSectionTests {
@@ -11,20 +12,20 @@ import Testing
 
     @Test func defaultsBeginAt100Microseconds() throws {
         let buckets = try ConfigFixture().load().configuration.metrics.buckets
-        #expect(buckets.first == 0.0001)
-        #expect(buckets == buckets.sorted() && Set(buckets).count == buckets.count)
+        expect(buckets.first, equals: 0.0001)
+        expect(buckets == buckets.sorted() && Set(buckets).count == buckets.count)
         #expect(buckets.count <= MetricsConfiguration.maxBuckets)
         // Rules and panels of other services name these.
         let conventional = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10]
-        #expect(Set(conventional).isSubset(of: buckets))
+        expect(Set(conventional).isSubset(of: buckets))
     }
 
     @Test func boundsCanBeSet() throws {
         let configuration = try ConfigFixture(yaml("[0.00001, 0.25, 3600]")).load().configuration
-        #expect(configuration.metrics.buckets == [0.00001, 0.25, 3_600])
+        expect(configuration.metrics.buckets, equals: [0.00001, 0.25, 3_600])
         let most = "[" + (1...31).map(String.init).joined(separator: ", ") + "]"
         let count = try ConfigFixture(yaml(most)).load().configuration.metrics.buckets.count
-        #expect(count == 31)
+        expect(count, equals: 31)
     }
 
     @Test(arguments: [
@@ -41,8 +42,8 @@ import Testing
     ])
     func invalidBoundsAreErrors(buckets: String, error: String) throws {
         let found = try errors(buckets)
-        #expect(found.count == 1)
-        #expect(found.first?.contains(": telemetry.buckets") == true)
-        #expect(found.first?.contains(": " + error) == true)
+        expect(found.count, equals: 1)
+        expect(found.first?.contains(": telemetry.buckets"), equals: true)
+        expect(found.first?.contains(": " + error), equals: true)
     }
 }

@@ -1,6 +1,7 @@
 import CloakroomConfig
 import CloakroomCore
 import Foundation
+import TestSupport
 import Testing
 
 @Suite("Pages and listeners for development")
@@ -18,25 +19,25 @@ struct PagesSectionTests {
 
     @Test("By default there is no page for problems, no name, no logo and no style")
     func defaults() throws {
-        #expect(try ConfigFixture().load().configuration.pages == .defaults)
+        try expect(ConfigFixture().load().configuration.pages, equals: .defaults)
     }
 
     @Test("The files are part of the configuration: the logo as a URL, the style with its hash")
     func files() throws {
         let fixture = try Self.fixture("errors: true, name: \"Acme <1>\", logo: a.svg, style: a.css", style: "a{}\n")
         let pages = try fixture.load().configuration.pages
-        #expect(pages.errors)
-        #expect(pages.name == "Acme <1>")
-        #expect(pages.logo == .init(file: fixture.path + "/a.svg", url: "data:image/svg+xml;base64,PHN2Zy8+"))
-        #expect(pages.style?.text == "a{}\n")
+        expect(pages.errors)
+        expect(pages.name, equals: "Acme <1>")
+        expect(pages.logo, equals: .init(file: fixture.path + "/a.svg", url: "data:image/svg+xml;base64,PHN2Zy8+"))
+        expect(pages.style?.text, equals: "a{}\n")
         // printf 'a{}\n' | openssl dgst -sha256 -binary | base64
-        #expect(pages.style?.digest == "u0Jj2e1i7IBkNDEHdGEj6YSZteK6W+q1Sv+Vn8x343I=")
+        expect(pages.style?.digest, equals: "u0Jj2e1i7IBkNDEHdGEj6YSZteK6W+q1Sv+Vn8x343I=")
     }
 
     @Test("A style is hashed as browsers read it: without carriage returns")
     func lineEnds() throws {
-        #expect(try Self.style("a{}\r\nb{}\rc{}")?.text == "a{}\nb{}\nc{}")
-        #expect(try Self.style("a{}\r\n")?.digest == Self.style("a{}\n")?.digest)
+        try expect(Self.style("a{}\r\nb{}\rc{}")?.text, equals: "a{}\nb{}\nc{}")
+        try expect(Self.style("a{}\r\n")?.digest, equals: Self.style("a{}\n")?.digest)
     }
 
     @Test("A wrong value is one line with its place and a remedy")
@@ -55,8 +56,8 @@ struct PagesSectionTests {
         ]
         for row in rows {
             let errors = try Self.fixture(row.pages, logo: row.logo, style: row.style).valueErrors()
-            #expect(errors.count == 1)
-            #expect(errors.first?.contains(": pages.\(row.error)") == true, "\(errors)")
+            expect(errors.count, equals: 1)
+            expect(errors.first?.contains(": pages.\(row.error)"), equals: true, "\(errors)")
         }
     }
 
@@ -64,12 +65,12 @@ struct PagesSectionTests {
     func largeFile() throws {
         let fixture = try Self.fixture("logo: a.svg, style: a.css")
         for name in ["a.svg", "a.css"] {
-            let file = try #require(FileHandle(forWritingAtPath: fixture.path + "/" + name))
+            let file = try require(FileHandle(forWritingAtPath: fixture.path + "/" + name))
             try file.truncate(atOffset: 1 << 40)
             try file.close()
         }
         let errors = fixture.valueErrors()
-        #expect(errors.map { $0.contains("must be a file of at most ") } == [true, true], "\(errors)")
+        expect(errors.map { $0.contains("must be a file of at most ") }, equals: [true, true], "\(errors)")
     }
 
     @Test("Rule 100: a listener for development may use clear text without Secure on any address, and nothing else")
@@ -95,13 +96,13 @@ struct PagesSectionTests {
                 .replacing("inject: [apiToken, bearer]", with: "inject: [bearer]") + row.rest
             let fixture = try ConfigFixture(yaml)
             let errors = fixture.valueErrors()
-            for part in row.errors { #expect(errors.contains { $0.contains(part) }, "\(part): \(errors)") }
+            for part in row.errors { expect(errors.contains { $0.contains(part) }, "\(part): \(errors)") }
             guard row.errors.isEmpty else { continue }
-            #expect(errors.isEmpty)
+            expect(empty: errors)
             let loaded = try fixture.load()
-            #expect(loaded.configuration.listeners.map(\.isForDevelopment) == [true])
-            #expect(loaded.configuration.session.cookie.name == "cloakroom")
-            #expect(loaded.warnings.contains { $0.description.contains("publish its port on 127.0.0.1 only") })
+            expect(loaded.configuration.listeners.map(\.isForDevelopment), equals: [true])
+            expect(loaded.configuration.session.cookie.name, equals: "cloakroom")
+            expect(loaded.warnings.contains { $0.description.contains("publish its port on 127.0.0.1 only") })
         }
     }
 }

@@ -1,4 +1,5 @@
 import CloakroomConfig
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -15,19 +16,19 @@ struct ProviderEndpointsSectionTests {
     }
 
     private func endpoints(_ text: String) throws -> ProviderEndpoints {
-        try #require(try fixture(text).load().configuration.identities.first).endpoints
+        try require(fixture(text).load().configuration.identities.first).endpoints
     }
 
     @Test("An address, its Host, and endpoints in place of the metadata")
     func values() throws {
         let moved = try endpoints("base: \"https://keycloak.idp.svc:8443\", host: issuer")
-        #expect(moved.base == WebOrigin("https://keycloak.idp.svc:8443"))
-        #expect(moved.host == .issuer && moved.fixed == nil)
+        expect(moved.base, equals: WebOrigin("https://keycloak.idp.svc:8443"))
+        expect(moved.host == .issuer && moved.fixed == nil)
         let fixed = try endpoints("metadata: false, \(Self.urls), pushed: https://id.example.com/par")
-        #expect(fixed.base == nil && fixed.host == .base)
-        #expect(fixed.fixed?.token == EndpointURL("https://id.example.com/t"))
-        #expect(fixed.fixed?.pushed == EndpointURL("https://id.example.com/par"))
-        #expect(fixed.fixed?.userInfo == nil && fixed.fixed?.endSession == nil)
+        expect(fixed.base == nil && fixed.host == .base)
+        expect(fixed.fixed?.token, equals: EndpointURL("https://id.example.com/t"))
+        expect(fixed.fixed?.pushed, equals: EndpointURL("https://id.example.com/par"))
+        expect(fixed.fixed?.userInfo == nil && fixed.fixed?.endSession == nil)
     }
 
     @Test(
@@ -40,8 +41,8 @@ struct ProviderEndpointsSectionTests {
         ] as [(String, String?)])
     func warnings(text: String, warning: String?) throws {
         let found = try fixture(text).load().warnings.map(\.description).filter { $0.contains(".endpoints.") }
-        #expect(found.count == (warning == nil ? 0 : 1), "\(found)")
-        if let warning { #expect(found.allSatisfy { $0.contains(":11:") && $0.contains(warning) }, "\(found)") }
+        expect(found.count, equals: (warning == nil ? 0 : 1), "\(found)")
+        if let warning { expect(found.allSatisfy { $0.contains(":11:") && $0.contains(warning) }, "\(found)") }
     }
 
     @Test(

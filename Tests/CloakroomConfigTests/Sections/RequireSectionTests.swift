@@ -1,4 +1,5 @@
 import CloakroomConfig
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -15,17 +16,17 @@ struct RequireSectionTests {
 
     @Test("A list has acceptable values; a section has any, all and none")
     func values() throws {
-        #expect(try Self.claims("groups: [staff, a]") == [RequiredClaim("groups", in: ["staff", "a"])])
-        #expect(try Self.claims("groups: { any: [staff, a] }") == [RequiredClaim("groups", in: ["staff", "a"])])
+        try expect(Self.claims("groups: [staff, a]"), equals: [RequiredClaim("groups", in: ["staff", "a"])])
+        try expect(Self.claims("groups: { any: [staff, a] }"), equals: [RequiredClaim("groups", in: ["staff", "a"])])
         let parts = try Self.claims("/groups: { all: [a], none: [b] }")
-        #expect(parts == [RequiredClaim("groups", all: ["a"], none: ["b"])])
+        expect(parts, equals: [RequiredClaim("groups", all: ["a"], none: ["b"])])
     }
 
     @Test("Flags set the parts of a claim too")
     func flags() throws {
         let yaml = Self.good.replacing("claims: { groups: [staff] }, ", with: "")
         let loaded = try ConfigFixture(yaml).load(overrides: [("routes.0.require.claims.groups.none", "left")])
-        #expect(loaded.configuration.routes[0].require.claims == [RequiredClaim("groups", none: ["left"])])
+        expect(loaded.configuration.routes[0].require.claims, equals: [RequiredClaim("groups", none: ["left"])])
     }
 
     @Test(
@@ -47,17 +48,17 @@ struct RequireSectionTests {
             Self.good.replacing(
                 "acr: [\"urn:mfa\"], maxAge: 10m",
                 with: "anyOf: [{ claims: { /groups: { none: [a] } }, maxAge: 1m }, { acr: [gold] }]"))
-        #expect(
-            try fixture.load().configuration.routes[0].require
-                == SessionRequirement(
-                    claims: [.init("groups", in: ["staff"])],
-                    anyOf: [
-                        .init(claims: [.init("groups", none: ["a"])], maxAge: .seconds(60)), .init(acr: ["gold"]),
-                    ]))
+        try expect(
+            fixture.load().configuration.routes[0].require,
+            equals: SessionRequirement(
+                claims: [.init("groups", in: ["staff"])],
+                anyOf: [
+                    .init(claims: [.init("groups", none: ["a"])], maxAge: .seconds(60)), .init(acr: ["gold"]),
+                ]))
         let text = fixture.report { CommandReport.explain($0, method: "GET", target: "/") }.text
         let age = "authentication at most 1m plus clockSkew ago"
         let line = "one of (claim /groups with none of [a], \(age)), (acr in [gold]); otherwise 401 step_up"
-        #expect(text.contains(line), "\(text)")
+        expect(text.contains(line), "\(text)")
     }
 
     @Test(
@@ -89,7 +90,7 @@ struct RequireSectionTests {
             "claim groups in [a, b], with all of [c], with none of [d]; otherwise 403 missing_claim",
             "; only sessions with claim groups with none of [free]; beyond it 429 rate_limited",
         ] {
-            #expect(text.contains(piece), "\(text)")
+            expect(text.contains(piece), "\(text)")
         }
     }
 }

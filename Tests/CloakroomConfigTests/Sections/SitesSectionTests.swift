@@ -1,4 +1,5 @@
 import CloakroomConfig
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -46,30 +47,30 @@ struct SitesSectionTests {
     @Test("A site has its own hosts, public URL, identities and cookie, and accounts have those of all")
     func values() throws {
         let configuration = try ConfigFixture(Self.yaml).load().configuration
-        #expect(configuration.sites.map(\.name) == ["", "admin"])
-        #expect(configuration.sites.map(\.hosts) == [[], ["admin.test", "*.admin.test"]])
-        #expect(configuration.sites.map(\.publicURL) == ["http://localhost:8080", "https://admin.test"])
-        #expect(configuration.sites.map(\.identities) == [[.provider(0), .upstream(0)], [.provider(0)]])
-        #expect(configuration.sites.map(\.upstream) == [0, nil])
-        #expect(configuration.accounts.identities == [.provider(0), .upstream(0)])
-        #expect(configuration.accounts.publicURL == "http://localhost:8080")
+        expect(configuration.sites.map(\.name), equals: ["", "admin"])
+        expect(configuration.sites.map(\.hosts), equals: [[], ["admin.test", "*.admin.test"]])
+        expect(configuration.sites.map(\.publicURL), equals: ["http://localhost:8080", "https://admin.test"])
+        expect(configuration.sites.map(\.identities), equals: [[.provider(0), .upstream(0)], [.provider(0)]])
+        expect(configuration.sites.map(\.upstream), equals: [0, nil])
+        expect(configuration.accounts.identities, equals: [.provider(0), .upstream(0)])
+        expect(configuration.accounts.publicURL, equals: "http://localhost:8080")
         let cookies = configuration.sites.indices.map { configuration.site($0).session.cookie }
-        #expect(cookies.map(\.sameSite) == [.strict, .lax])
-        #expect(cookies.map(\.persistence) == [.never, .always])
-        #expect(Set(cookies.map(\.name)).count == 1)
+        expect(cookies.map(\.sameSite), equals: [.strict, .lax])
+        expect(cookies.map(\.persistence), equals: [.never, .always])
+        expect(Set(cookies.map(\.name)).count, equals: 1)
     }
 
     @Test("A site without identities has those of accounts, and one may have what the default site does not")
     func inherited() throws {
         let plain = try Self.changed("    identities: [company]\n", "")
         let inherited = try ConfigFixture(plain).load().configuration
-        #expect(inherited.sites[1].identities == inherited.sites[0].identities && inherited.sites[1].upstream == 0)
+        expect(inherited.sites[1].identities == inherited.sites[0].identities && inherited.sites[1].upstream == 0)
         let other = try Self.changed("login: { returnTo: /open }", "identities: [api]")
         let configuration = try ConfigFixture(other).load().configuration
-        #expect(configuration.sites.map(\.identities) == [[.upstream(0)], [.provider(0)]])
-        #expect(configuration.accounts.identities == [.upstream(0), .provider(0)])
-        #expect(configuration.sessionSources.count == 2 && configuration.providers.map(\.name) == ["company"])
-        #expect(try ConfigFixture().load().configuration.sites == [])
+        expect(configuration.sites.map(\.identities), equals: [[.upstream(0)], [.provider(0)]])
+        expect(configuration.accounts.identities, equals: [.upstream(0), .provider(0)])
+        expect(configuration.sessionSources.count == 2 && configuration.providers.map(\.name) == ["company"])
+        try expect(ConfigFixture().load().configuration.sites, equals: [])
     }
 
     @Test(
@@ -111,8 +112,9 @@ struct SitesSectionTests {
             let sites = (0..<count).map { "  s\($0): { hosts: [s\($0).test] }\n" }.joined()
             return try ConfigFixture(ConfigFixture.good + "sites:\n" + sites).valueErrors()
         }
-        #expect(try errors(16) == [])
-        #expect(try errors(17).map { $0.contains("sites: must be at most 16 sites, not 17 (remove some)") } == [true])
+        try expect(errors(16), equals: [])
+        try expect(
+            errors(17).map { $0.contains("sites: must be at most 16 sites, not 17 (remove some)") }, equals: [true])
     }
 
     /// A site whose hosts share the session, at `name` of the cookie.
@@ -129,11 +131,11 @@ struct SitesSectionTests {
         let site = "hosts: [shop.test, \"*.shop.test\"], cookie: { domain: Shop.test }"
         let loaded = try Self.shared(site, others: "  ops: { hosts: [ops.test] }\n").load()
         let domains = (0...2).map { loaded.configuration.site($0).session.cookie.domain }
-        #expect(domains == [nil, "shop.test", nil])
+        expect(domains, equals: [nil, "shop.test", nil])
         let warnings = loaded.warnings.map(\.description).filter { $0.contains("every host below shop.test") }
-        #expect(warnings.map { $0.contains("sites.shop.cookie.domain") } == [true])
+        expect(warnings.map { $0.contains("sites.shop.cookie.domain") }, equals: [true])
         let both = try Self.shared(site, cookie: "name: __Secure-s, domain: example.com").load().configuration
-        #expect((0...1).map { both.site($0).session.cookie.domain } == ["example.com", "shop.test"])
+        expect((0...1).map { both.site($0).session.cookie.domain }, equals: ["example.com", "shop.test"])
     }
 
     @Test(
@@ -161,9 +163,10 @@ struct SitesSectionTests {
     func mistakenDomain(hosts: String, domain: String, name: String, others: String, message: String) throws {
         let site = "hosts: [\(hosts)], cookie: { domain: \(domain) }"
         let errors = try Self.shared(site, cookie: "name: \(name)", others: others).valueErrors()
-        #expect(errors.count == 1 && errors[0].contains("sites.shop.cookie.domain: \(message)"), "\(errors)")
+        expect(errors.count == 1 && errors[0].contains("sites.shop.cookie.domain: \(message)"), "\(errors)")
         let main = try Self.shared("hosts: [a.shop.test]", cookie: "name: __Secure-s, domain: shop.test").valueErrors()
-        #expect(main.map { $0.contains("session.cookie.domain: shop.test covers a.shop.test") } == [true], "\(main)")
+        expect(
+            main.map { $0.contains("session.cookie.domain: shop.test covers a.shop.test") }, equals: [true], "\(main)")
     }
 
     @Test("A host that no listener lists, and logins that cannot end at the site, are warned about")
@@ -172,13 +175,13 @@ struct SitesSectionTests {
             try ConfigFixture(Self.changed(piece, other)).load().warnings.map(\.description)
         }
         let unlisted = try warnings("127.0.0.1:0\n", "127.0.0.1:0\n    hosts: [localhost, admin.test]\n")
-        #expect(unlisted.contains { $0.contains("sites.admin.hosts.1: *.admin.test is never served") }, "\(unlisted)")
+        expect(unlisted.contains { $0.contains("sites.admin.hosts.1: *.admin.test is never served") }, "\(unlisted)")
         let hosts = "path: /data\n    hosts: [localhost, admin.test, x.admin.test]\n"
         let logins = try warnings("path: /data\n", hosts).filter { $0.contains("logins that begin at") }
-        #expect(
+        expect(
             logins.map {
                 $0.contains("x.admin.test fail: they end at admin.test, the host of sites.admin.publicURL")
-            } == [true], "\(logins)")
+            }, equals: [true], "\(logins)")
     }
 
     @Test("explain and routes have the site of a host, with what users sign in with there")
@@ -188,16 +191,16 @@ struct SitesSectionTests {
             fixture.report { CommandReport.explain($0, method: method, target: target, host: host) }.rows
         }
         let admin = explain("GET", "x.admin.test", "/data")
-        #expect(admin.contains("site: admin") && admin.contains { $0.contains("signs in at company, all else") })
-        #expect(admin.contains { $0.hasPrefix("sessions: of company (its own token)") }, "\(admin)")
+        expect(admin.contains("site: admin") && admin.contains { $0.contains("signs in at company, all else") })
+        expect(admin.contains { $0.hasPrefix("sessions: of company (its own token)") }, "\(admin)")
         let other = explain("GET", "localhost", "/data")
-        #expect(other.contains("site: (default)") && other.contains { $0.contains("signs in on the sign-in page") })
-        #expect(other.contains { $0.hasPrefix("sessions: of upstream api (its own token), company") }, "\(other)")
-        #expect(explain("POST", "admin.test", "/auth").contains("response: 404: site admin has no such endpoint"))
-        #expect(explain("POST", "localhost", "/auth").contains { $0.hasPrefix("response: local response") })
+        expect(other.contains("site: (default)") && other.contains { $0.contains("signs in on the sign-in page") })
+        expect(other.contains { $0.hasPrefix("sessions: of upstream api (its own token), company") }, "\(other)")
+        expect(explain("POST", "admin.test", "/auth").contains("response: 404: site admin has no such endpoint"))
+        expect(explain("POST", "localhost", "/auth").contains { $0.hasPrefix("response: local response") })
         let table = fixture.report { CommandReport.routes($0) }.rows
         let both = "(default),admin"
-        #expect(table.prefix(3).map { $0.split(separator: " ").last.map(String.init) } == ["SITES", both, both])
+        expect(table.prefix(3).map { $0.split(separator: " ").last.map(String.init) }, equals: ["SITES", both, both])
     }
 
     @Test("routes --diff compares the sessions that a route accepts at each site")
@@ -205,12 +208,12 @@ struct SitesSectionTests {
         let before = try ConfigFixture(Self.yaml)
         func changes(_ yaml: String) throws -> CommandReport { try ConfigFixture(yaml).changes(since: before) }
         let widened = try changes(try Self.changed("[company]\n    cookie", "[company, api]\n    cookie"))
-        #expect(widened.rows == ["requires less GET *.admin.test,admin.test /data data, also sessions of api"])
-        #expect(widened.exitCode == 3)
+        expect(widened.rows, equals: ["requires less GET *.admin.test,admin.test /data data, also sessions of api"])
+        expect(widened.exitCode, equals: 3)
         let other = try Self.changed("  admin:\n", "  ops:\n")
         let renamed = try changes(other)
-        #expect(renamed.rows == ["site changed GET *.admin.test,admin.test /data data, ops, was admin"])
-        #expect(renamed.exitCode == 0)
-        #expect(try ConfigFixture(other).load().restartRequirements(since: before.load().configuration).isEmpty)
+        expect(renamed.rows, equals: ["site changed GET *.admin.test,admin.test /data data, ops, was admin"])
+        expect(renamed.exitCode, equals: 0)
+        try expect(empty: ConfigFixture(other).load().restartRequirements(since: before.load().configuration))
     }
 }

@@ -27,48 +27,48 @@ import Testing
 
     @Test func withoutTheKeysThePoliciesAreTheDefaults() throws {
         let upstream = try ConfigFixture().load().configuration.upstreams[0]
-        #expect(
-            upstream
-                == UpstreamConfiguration(
-                    name: "api", targets: upstream.targets, apiToken: APIToken(value: Secret("demo")),
-                    signIn: IdentityEndpointConfiguration(path: "/auth", credentials: .basic)))
-        #expect(upstream.health == nil)
-        #expect(upstream.zone == nil)
-        #expect(upstream.protocolVersion == .http1)
-        #expect(upstream.dns == DNSConfiguration(interval: .seconds(30), keep: .seconds(120)))
-        #expect(
-            upstream.balance == BalanceConfiguration(policy: .latency, slowStart: .zero))
-        #expect(
-            upstream.eject
-                == EjectionConfiguration(
-                    consecutive: 5, share: 0.5, statuses: [502, 503, 504], time: .seconds(10)))
-        #expect(upstream.inFlight == InFlightConfiguration(target: 0))
-        #expect(
-            upstream.retry
-                == RetryConfiguration(
-                    statuses: [], methods: [.get, .head, .options], budget: 0.1, attemptTimeout: .zero))
-        #expect(upstream.retry.attempts == 2)
-        #expect(upstream.retry.connectTargets == 3)
-        #expect(upstream.pool.congestedAfter == .milliseconds(500))
-        #expect(upstream.pool.congestedTimeout == .milliseconds(50))
-        #expect(upstream.pool.streams == 100)
-        #expect(upstream.pool.streamWindow == 131_072)
+        expect(
+            upstream,
+            equals: UpstreamConfiguration(
+                name: "api", targets: upstream.targets, apiToken: APIToken(value: Secret("demo")),
+                signIn: IdentityEndpointConfiguration(path: "/auth", credentials: .basic)))
+        expect(upstream.health, equals: nil)
+        expect(upstream.zone, equals: nil)
+        expect(upstream.protocolVersion, equals: .http1)
+        expect(upstream.dns, equals: DNSConfiguration(interval: .seconds(30), keep: .seconds(120)))
+        expect(
+            upstream.balance, equals: BalanceConfiguration(policy: .latency, slowStart: .zero))
+        expect(
+            upstream.eject,
+            equals: EjectionConfiguration(
+                consecutive: 5, share: 0.5, statuses: [502, 503, 504], time: .seconds(10)))
+        expect(upstream.inFlight, equals: InFlightConfiguration(target: 0))
+        expect(
+            upstream.retry,
+            equals: RetryConfiguration(
+                statuses: [], methods: [.get, .head, .options], budget: 0.1, attemptTimeout: .zero))
+        expect(upstream.retry.attempts, equals: 2)
+        expect(upstream.retry.connectTargets, equals: 3)
+        expect(upstream.pool.congestedAfter, equals: .milliseconds(500))
+        expect(upstream.pool.congestedTimeout, equals: .milliseconds(50))
+        expect(upstream.pool.streams, equals: 100)
+        expect(upstream.pool.streamWindow, equals: 131_072)
     }
 
     @Test func theFieldOfTokensHasAnotherNameAndScheme() throws {
-        #expect(try Self.upstream("preserveHost: true").bearer == BearerField())
+        try expect(Self.upstream("preserveHost: true").bearer, equals: BearerField())
         let own = try Self.upstream("bearer: { header: X-Auth-Token, scheme: \"\" }")
-        #expect(own.bearer.header == "X-Auth-Token" && own.bearer.prefix.isEmpty)
-        #expect(own.tokenHeaders == ["X-API-TOKEN", "X-Auth-Token"])
+        expect(own.bearer.header == "X-Auth-Token" && own.bearer.prefix.isEmpty)
+        expect(own.tokenHeaders, equals: ["X-API-TOKEN", "X-Auth-Token"])
         let scheme = try Self.upstream(
             "bearer: { header: authorization, scheme: Token }\nuser: { path: /me }\nrefresh: { path: /refresh }")
-        #expect(scheme.bearer.isAuthorization && scheme.bearer.prefix == "Token ")
-        #expect(scheme.user?.bearer == scheme.bearer && scheme.refresh?.bearer == scheme.bearer)
+        expect(scheme.bearer.isAuthorization && scheme.bearer.prefix == "Token ")
+        expect(scheme.user?.bearer == scheme.bearer && scheme.refresh?.bearer == scheme.bearer)
         let errors = try Self.fixture("bearer: { header: x-api-token, scheme: \"a b\" }").valueErrors()
-        #expect(errors.contains { $0.contains("upstreams.api.bearer.header: conflicts with X-API-TOKEN") }, "\(errors)")
-        #expect(errors.contains { $0.contains("upstreams.api.bearer.scheme: must be a token") }, "\(errors)")
+        expect(errors.contains { $0.contains("upstreams.api.bearer.header: conflicts with X-API-TOKEN") }, "\(errors)")
+        expect(errors.contains { $0.contains("upstreams.api.bearer.scheme: must be a token") }, "\(errors)")
         let reserved = try Self.fixture("bearer: { header: Cookie }").valueErrors()
-        #expect(reserved.contains { $0.contains("must be a field without a reserved meaning") }, "\(reserved)")
+        expect(reserved.contains { $0.contains("must be a field without a reserved meaning") }, "\(reserved)")
     }
 
     @Test func everyKeyCanBeSet() throws {
@@ -96,30 +96,30 @@ import Testing
               attemptTimeout: 250ms
             pool: { streamWindow: 16MiB }
             """)
-        #expect(upstream.zone == "east")
-        #expect(upstream.protocolVersion == .auto)
-        #expect(upstream.dns == DNSConfiguration(interval: .seconds(5), keep: .zero))
-        #expect(upstream.balance == BalanceConfiguration(policy: .roundRobin, slowStart: .seconds(900)))
-        #expect(
-            upstream.health
-                == HealthCheckConfiguration(
-                    probe: .http(path: "/health"), interval: .milliseconds(500), timeout: .milliseconds(100), fall: 10,
-                    statuses: [204...204, 300...399], port: 8081, apiToken: true))
-        #expect(upstream.eject == EjectionConfiguration(consecutive: 0, share: 1))
-        #expect(upstream.inFlight == InFlightConfiguration(target: 7))
-        #expect(
-            upstream.retry
-                == RetryConfiguration(
-                    attempts: 4, statuses: [502, 504], methods: [.put, .delete], budget: 1,
-                    attemptTimeout: .milliseconds(250)))
-        #expect(upstream.retry.connectTargets == 4)
-        #expect(upstream.pool.streamWindow == 16_777_216)
+        expect(upstream.zone, equals: "east")
+        expect(upstream.protocolVersion, equals: .auto)
+        expect(upstream.dns, equals: DNSConfiguration(interval: .seconds(5), keep: .zero))
+        expect(upstream.balance, equals: BalanceConfiguration(policy: .roundRobin, slowStart: .seconds(900)))
+        expect(
+            upstream.health,
+            equals: HealthCheckConfiguration(
+                probe: .http(path: "/health"), interval: .milliseconds(500), timeout: .milliseconds(100), fall: 10,
+                statuses: [204...204, 300...399], port: 8081, apiToken: true))
+        expect(upstream.eject, equals: EjectionConfiguration(consecutive: 0, share: 1))
+        expect(upstream.inFlight, equals: InFlightConfiguration(target: 7))
+        expect(
+            upstream.retry,
+            equals: RetryConfiguration(
+                attempts: 4, statuses: [502, 504], methods: [.put, .delete], budget: 1,
+                attemptTimeout: .milliseconds(250)))
+        expect(upstream.retry.connectTargets, equals: 4)
+        expect(upstream.pool.streamWindow, equals: 16_777_216)
     }
 
     @Test(arguments: [("\"\"", ""), ("package.v1.Service", "package.v1.Service")])
     func aGRPCServiceCanBeCheckedInsteadOfAPath(_ text: String, _ service: String) throws {
         let health = try Self.upstream("protocol: http2\nhealth: { grpc: \(text) }").health
-        #expect(health == HealthCheckConfiguration(probe: .grpc(service: service)))
+        expect(health, equals: HealthCheckConfiguration(probe: .grpc(service: service)))
     }
 
     @Test(arguments: [("http://a", "http://a:80"), ("unix:/run/a.sock", "unix:/run/a.sock")])
@@ -127,23 +127,24 @@ import Testing
         let yaml = ConfigFixture.good.replacingOccurrences(
             of: Self.place,
             with: "[\"https://b\", \"\(target)\"]\n    protocol: auto\n    health: { grpc: a }")
-        #expect(
-            try ConfigFixture(yaml).valueErrors() == [
+        try expect(
+            ConfigFixture(yaml).valueErrors(),
+            equals: [
                 "cloakroom.yaml:7:21: upstreams.api.health.grpc: requires HTTP/2, but protocol auto uses HTTP/1.1 for"
                     + " target \(description) (write upstreams.api.protocol: h2c, or https:// targets)"
             ])
         // A path is checked with the version that each target uses.
-        #expect(try ConfigFixture(yaml.replacing("grpc: a", with: "path: /")).valueErrors() == [])
-        #expect(try Self.upstream("protocol: auto\nhealth: { grpc: a }").health?.probe == .grpc(service: "a"))
+        try expect(ConfigFixture(yaml.replacing("grpc: a", with: "path: /")).valueErrors(), equals: [])
+        try expect(Self.upstream("protocol: auto\nhealth: { grpc: a }").health?.probe, equals: .grpc(service: "a"))
     }
 
     @Test func defaultsFollowTheTimesThatTheyDependOn() throws {
-        #expect(try Self.upstream("health: { path: /, interval: 1s }").health?.timeout == .seconds(1))
+        try expect(Self.upstream("health: { path: /, interval: 1s }").health?.timeout, equals: .seconds(1))
     }
 
     @Test(arguments: mistakes)
     func aMistakeIsReportedWithItsPlaceAndARemedy(_ keys: String, _ error: String) throws {
-        #expect(try Self.fixture(keys).valueErrors() == ["cloakroom.yaml:" + error])
+        try expect(Self.fixture(keys).valueErrors(), equals: ["cloakroom.yaml:" + error])
     }
 
     private static func range(_ text: String, _ range: String) -> String {
@@ -226,8 +227,9 @@ import Testing
     @Test func aCheckWithAnAPITokenNeedsOneOfTheUpstream() throws {
         let yaml = ConfigFixture.good.replacingOccurrences(
             of: ":9001\"]\n", with: ":9001\"]\n    health: { path: /, apiToken: true }\n")
-        #expect(
-            try ConfigFixture(yaml).valueErrors() == [
+        try expect(
+            ConfigFixture(yaml).valueErrors(),
+            equals: [
                 "cloakroom.yaml:10:34: upstreams.other.health.apiToken: conflicts with the upstream, which has no"
                     + " apiToken (add upstreams.other.apiToken, or leave it out)"
             ])
@@ -244,7 +246,7 @@ import Testing
             → 6:27: warning: upstreams.api.pool.streamWindow: has no effect with protocol http1 (leave it out, or write protocol: http2, h2c or auto)
             """#))
     func whatHasNoEffectCausesAWarning(_ keys: String, _ warning: String) throws {
-        #expect(try Self.warnings(keys) == [warning])
+        try expect(Self.warnings(keys), equals: [warning])
     }
 
     @Test(arguments: [
@@ -253,6 +255,6 @@ import Testing
         "retry: { methods: [PUT] }",
     ])
     func whatHasAnEffectCausesNone(_ keys: String) throws {
-        #expect(try Self.warnings(keys) == [])
+        try expect(Self.warnings(keys), equals: [])
     }
 }

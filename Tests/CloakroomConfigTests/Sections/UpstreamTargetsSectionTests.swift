@@ -1,5 +1,6 @@
 import CloakroomCore
 import Foundation
+import TestSupport
 import Testing
 
 @testable import CloakroomConfig
@@ -27,10 +28,10 @@ import Testing
 
     @Test func aListOfAddressesIsReadAsBefore() throws {
         let config = try ConfigFixture(Self.yaml("[\"http://a\", \"http://b\"]")).load()
-        #expect(config.configuration.upstreams[0].targets == [Self.target("a"), Self.target("b")])
-        #expect(
+        expect(config.configuration.upstreams[0].targets, equals: [Self.target("a"), Self.target("b")])
+        expect(
             config.values.contains { $0.key == "upstreams.api.targets" && $0.value == "[http://a:80, http://b:80]" })
-        #expect(config.warnings == [])
+        expect(config.warnings, equals: [])
     }
 
     @Test(
@@ -46,8 +47,8 @@ import Testing
         let yaml = Self.yaml("[\"\(target)\(port)\"]")
         let all = "upstreams.api.targets: passwords and tokens would be sent unencrypted to \(target)\(port)"
         let messages = try ConfigFixture(yaml).load().warnings.map(\.description)
-        #expect(messages.contains { $0.contains(all) } == isWarned, "\(messages)")
-        #expect(messages.count == (isWarned ? 1 : 0), "\(messages)")
+        expect(messages.contains { $0.contains(all) }, equals: isWarned, "\(messages)")
+        expect(messages.count, equals: (isWarned ? 1 : 0), "\(messages)")
     }
 
     @Test func anAddressAndAMappingCanBeItemsOfOneList() throws {
@@ -63,7 +64,7 @@ import Testing
         var socket = UpstreamTargetConfiguration(unixSocket: "/run/api.sock")
         socket.weight = 0
         let expected = [Self.target("a"), Self.target("b", weight: 7, tier: 2, zone: "west"), socket]
-        #expect(try Self.targets(yaml) == expected)
+        try expect(Self.targets(yaml), equals: expected)
     }
 
     @Test func printedValuesOfAMixedListHaveTheirPositions() throws {
@@ -71,8 +72,9 @@ import Testing
         let values = try fixture.load().values.filter { $0.key.hasPrefix("upstreams.api.targets") }.map {
             "\($0.key) \($0.value) \($0.origin.replacing(fixture.path + "/", with: ""))"
         }
-        #expect(
-            values == [
+        expect(
+            values,
+            equals: [
                 "upstreams.api.targets.0.url http://a:80 cloakroom.yaml:5:15",
                 "upstreams.api.targets.0.weight 100 default", "upstreams.api.targets.0.tier 0 default",
                 "upstreams.api.targets.1.url http://b:80 cloakroom.yaml:5:34",
@@ -82,14 +84,15 @@ import Testing
 
     @Test func flagsAndVariablesChangeItemsOfEitherKindAndAppendOne() throws {
         let plain = Self.yaml("[\"http://a\", \"http://b\"]")
-        #expect(
-            try Self.targets(
+        try expect(
+            Self.targets(
                 plain, environment: ["CLOAKROOM_UPSTREAMS_API_TARGETS_1_WEIGHT": "0"],
-                overrides: [("upstreams.api.targets.0.tier", "1"), ("upstreams.api.targets.2.url", "http://c")])
-                == [Self.target("a", tier: 1), Self.target("b", weight: 0), Self.target("c")])
+                overrides: [("upstreams.api.targets.0.tier", "1"), ("upstreams.api.targets.2.url", "http://c")]),
+            equals: [Self.target("a", tier: 1), Self.target("b", weight: 0), Self.target("c")])
         let mapped = Self.yaml("[{ url: \"http://a\", weight: 3 }]")
-        #expect(
-            try Self.targets(mapped, overrides: [("upstreams.api.targets.0.weight", "4")]) == [
+        try expect(
+            Self.targets(mapped, overrides: [("upstreams.api.targets.0.weight", "4")]),
+            equals: [
                 Self.target("a", weight: 4)
             ])
     }
@@ -100,12 +103,13 @@ import Testing
         ]
         for list in ["[\"http://a\", \"http://b\"]", "[{ url: \"http://a\", weight: 3 }, \"http://b\"]"] {
             let weight = list.contains("weight") ? 3 : 100
-            #expect(
-                try Self.targets(Self.yaml(list), overrides: overrides)
-                    == [Self.target("c", weight: weight), Self.target("b"), Self.target("d")])
+            try expect(
+                Self.targets(Self.yaml(list), overrides: overrides),
+                equals: [Self.target("c", weight: weight), Self.target("b"), Self.target("d")])
         }
-        #expect(
-            try ConfigFixture().valueErrors(overrides: [("upstreams.api.targets.0", "ftp://a")]) == [
+        try expect(
+            ConfigFixture().valueErrors(overrides: [("upstreams.api.targets.0", "ftp://a")]),
+            equals: [
                 "--set: upstreams.api.targets.0.url: must be an address of an upstream, not \"ftp:\""
                     + " (write http://host:port, https://host:port or unix:/path)"
             ])
@@ -113,12 +117,13 @@ import Testing
 
     @Test func aFlagOrAVariableReplacesTheWholeListOfEitherKind() throws {
         for list in ["[\"http://a\", \"http://b\"]", "[{ url: \"http://a\", weight: 3 }, \"http://b\"]"] {
-            #expect(
-                try Self.targets(
-                    Self.yaml(list), environment: ["CLOAKROOM_UPSTREAMS_API_TARGETS": "http://c,http://d"])
-                    == [Self.target("c"), Self.target("d")])
-            #expect(
-                try Self.targets(Self.yaml(list), overrides: [("upstreams.api.targets", "http://e")]) == [
+            try expect(
+                Self.targets(
+                    Self.yaml(list), environment: ["CLOAKROOM_UPSTREAMS_API_TARGETS": "http://c,http://d"]),
+                equals: [Self.target("c"), Self.target("d")])
+            try expect(
+                Self.targets(Self.yaml(list), overrides: [("upstreams.api.targets", "http://e")]),
+                equals: [
                     Self.target("e")
                 ])
         }
@@ -169,7 +174,7 @@ import Testing
 
     @Test func aFullListOf64TargetsIsAccepted() throws {
         let list = "[" + (1...64).map { "\"http://a\($0)\"" }.joined(separator: ", ") + "]"
-        #expect(try Self.targets(Self.yaml(list)).count == 64)
+        try expect(Self.targets(Self.yaml(list)).count, equals: 64)
     }
 
     @Test(arguments: [
@@ -178,17 +183,18 @@ import Testing
     ])
     func aProtocolThatFitsItsTargetsIsAccepted(_ list: String, _ version: UpstreamProtocol) throws {
         let yaml = Self.yaml("\(list)\n    protocol: \(version.rawValue)")
-        #expect(try ConfigFixture(yaml).load().configuration.upstreams[0].protocolVersion == version)
+        try expect(ConfigFixture(yaml).load().configuration.upstreams[0].protocolVersion, equals: version)
     }
 
     @Test func aZoneWithoutThatOfTheGatewayCausesAWarning() throws {
         let yaml = Self.yaml("[{ url: \"http://a\", zone: west }]")
         let fixture = try ConfigFixture(yaml)
-        #expect(
-            try fixture.load().warnings.map { $0.description.replacing(fixture.path + "/", with: "") } == [
+        try expect(
+            fixture.load().warnings.map { $0.description.replacing(fixture.path + "/", with: "") },
+            equals: [
                 "cloakroom.yaml:5:40: warning: upstreams.api.targets.0.zone: has no effect without the zone of the"
                     + " gateway (set upstreams.api.zone, or leave it out)"
             ])
-        #expect(try fixture.load(overrides: [("upstreams.api.zone", "east")]).warnings == [])
+        try expect(fixture.load(overrides: [("upstreams.api.zone", "east")]).warnings, equals: [])
     }
 }

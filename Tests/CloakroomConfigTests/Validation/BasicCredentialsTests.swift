@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import CloakroomConfig
@@ -32,14 +33,14 @@ struct BasicCredentialsTests {
     @Test("The limits of sign-ins that are kept, and their ranges")
     func values() throws {
         let configuration = try ConfigFixture(Self.yaml()).load().configuration
-        #expect(configuration.accounts.basic == BasicConfiguration())
+        expect(configuration.accounts.basic, equals: BasicConfiguration())
         let all = Self.yaml(basic: "idle: 1s, maximum: 1d, entries: 2")
         let other = try ConfigFixture(all).load().configuration.accounts.basic
-        #expect(other == BasicConfiguration(idle: .seconds(1), maximum: .seconds(86_400), entries: 2))
+        expect(other, equals: BasicConfiguration(idle: .seconds(1), maximum: .seconds(86_400), entries: 2))
         for value in ["idle: 0s", "idle: 61m", "maximum: 59s", "maximum: 25h", "entries: 1", "entries: 100001"] {
             let errors = try ConfigFixture(Self.yaml(basic: value)).valueErrors()
             let isReported = errors.contains { $0.contains("accounts.basic.") && $0.contains("must be") }
-            #expect(isReported, "\(value): \(errors)")
+            expect(isReported, "\(value): \(errors)")
         }
     }
 
@@ -52,13 +53,13 @@ struct BasicCredentialsTests {
         ]
         for (text, credentials) in rows {
             let fixture = try ConfigFixture(Self.yaml("requiresAuthorization: true, authorization: \(text)"))
-            #expect(try fixture.load().configuration.routes[1].credentials == credentials, "\(text)")
+            try expect(fixture.load().configuration.routes[1].credentials, equals: credentials, "\(text)")
         }
         let fixture = try ConfigFixture(Self.yaml("requiresAuthorization: true, authorization: bearer"))
         let flag = try fixture.load(overrides: [("routes.1.authorization", "session,basic")]).configuration
-        #expect(flag.routes[1].credentials == [.session, .basic])
+        expect(flag.routes[1].credentials, equals: [.session, .basic])
         let variable = try fixture.load(environment: ["CLOAKROOM_ROUTES_1_AUTHORIZATION": "basic"]).configuration
-        #expect(variable.routes[1].credentials == .basic)
+        expect(variable.routes[1].credentials, equals: .basic)
     }
 
     @Test(
@@ -74,7 +75,7 @@ struct BasicCredentialsTests {
         ])
     func mistakes(route: String, message: String) throws {
         let errors = try ConfigFixture(Self.yaml(route)).valueErrors()
-        #expect(errors.contains { $0.contains("routes.1.") && $0.contains(message) }, "\(errors)")
+        expect(errors.contains { $0.contains("routes.1.") && $0.contains(message) }, "\(errors)")
     }
 
     @Test(
@@ -87,14 +88,14 @@ struct BasicCredentialsTests {
     func reports(value: String, explanation: String, column: String) throws {
         let fixture = try ConfigFixture(Self.yaml("requiresAuthorization: true, authorization: \(value)"))
         let explained = fixture.report { CommandReport.explain($0, method: "GET", target: "/api") }.text
-        #expect(explained.contains(explanation), "\(explained)")
-        #expect(explained.contains("hop-by-hop fields, Authorization"))
+        expect(explained.contains(explanation), "\(explained)")
+        expect(explained.contains("hop-by-hop fields, Authorization"))
         let routes = fixture.report(CommandReport.routes).text.split(separator: "\n")
-        #expect(routes.contains { $0.hasSuffix(column) }, "\(routes)")
+        expect(routes.contains { $0.hasSuffix(column) }, "\(routes)")
         let old = try ConfigFixture(Self.yaml()).load().configuration
         let changes = RouteTableDiff(from: old, to: try fixture.load().configuration).changes
         let isReported = changes.contains { $0.kind == .requiresLess && $0.explanation.contains("passwords (Basic)") }
-        #expect(isReported, "\(changes)")
+        expect(isReported, "\(changes)")
     }
 
     @Test("A logged request with a name and a password is replayed with the credentials that routes read")
@@ -113,7 +114,7 @@ struct BasicCredentialsTests {
             let fixture = try ConfigFixture(Self.yaml("requiresAuthorization: true, authorization: \(value)"))
             var replay = try Replay(fixture.load().configuration, name: "new")
             replay.read(Array(line.utf8))
-            #expect(replay.result.groups.first?.now == verdict, "\(value)")
+            expect(replay.result.groups.first?.now, equals: verdict, "\(value)")
         }
     }
 
@@ -124,9 +125,9 @@ struct BasicCredentialsTests {
             let fixture = try ConfigFixture(Self.yaml("requiresAuthorization: true, authorization: \(value)"))
             let tables = DecisionTables(try fixture.load().configuration, origins: ["https://evil.test"])
             let route = tables.configuration.routes[1]
-            #expect(tables.canSend(credential, from: "https://evil.test", .unsafe))
-            #expect(tables.rejects(.unsafe, credential, from: "https://evil.test", for: route))
-            #expect(!tables.rejects(.unsafe, .token, from: "https://evil.test", for: route))
+            expect(tables.canSend(credential, from: "https://evil.test", .unsafe))
+            expect(tables.rejects(.unsafe, credential, from: "https://evil.test", for: route))
+            expect(!tables.rejects(.unsafe, .token, from: "https://evil.test", for: route))
         }
     }
 
@@ -138,7 +139,7 @@ struct BasicCredentialsTests {
         ] {
             let yaml = Self.yaml("requiresAuthorization: true, authorization: basic") + csrf + statement
             let report = try ConfigFixture(yaml).report { CommandReport.prove($0) }
-            #expect(report.text.hasPrefix(verdict), "\(report.text)")
+            expect(report.text.hasPrefix(verdict), "\(report.text)")
         }
     }
 
@@ -152,8 +153,8 @@ struct BasicCredentialsTests {
             """
         let yaml = Self.yaml("requiresAuthorization: true, authorization: basic") + statements
         let report = try ConfigFixture(yaml).report { CommandReport.prove($0) }
-        #expect(report.text.contains("holds: page\nfails: api\n"), "\(report.text)")
-        #expect(report.text.contains("a name and a password at upstream api"), "\(report.text)")
-        #expect(report.text.contains("'Authorization: Basic TOKEN'"), "\(report.text)")
+        expect(report.text.contains("holds: page\nfails: api\n"), "\(report.text)")
+        expect(report.text.contains("a name and a password at upstream api"), "\(report.text)")
+        expect(report.text.contains("'Authorization: Basic TOKEN'"), "\(report.text)")
     }
 }

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import CloakroomConfig
@@ -19,11 +20,11 @@ struct CookieDomainTests {
             let fixture = try fixture("name: __Secure-s, domain: Example.com", publicURL: url)
             let loaded = try fixture.load()
             let cookie = loaded.configuration.session.cookie
-            #expect(cookie == CookieConfiguration(name: "__Secure-s", domain: "example.com"))
+            expect(cookie, equals: CookieConfiguration(name: "__Secure-s", domain: "example.com"))
             let warnings = loaded.warnings.map(\.description).filter { $0.contains("every host below example.com") }
-            #expect(warnings.count == 1)
+            expect(warnings.count, equals: 1)
             let printed = fixture.report(CommandReport.printConfig).text.split(separator: "\n")
-            #expect(printed.contains { $0.contains("session.cookie.domain") && $0.contains(" example.com ") })
+            expect(printed.contains { $0.contains("session.cookie.domain") && $0.contains(" example.com ") })
         }
     }
 
@@ -50,10 +51,10 @@ struct CookieDomainTests {
         ].map { ("name: __Secure-s, domain: \"\($0)\"", String?.none, "domain: must be a domain of at least two") }
         for (cookie, url, error) in rows + malformed {
             let errors = try fixture(cookie, publicURL: url).valueErrors()
-            #expect(errors.count == 1 && errors[0].contains(": session.cookie.\(error)"), "\(errors)")
+            expect(errors.count == 1 && errors[0].contains(": session.cookie.\(error)"), "\(errors)")
         }
         let development = try ConfigFixture.valueErrors(replacing: "secure: false", by: "secure: false, domain: a.com")
-        #expect(development.count == 1 && development[0].contains("domain: conflicts with secure: false"))
+        expect(development.count == 1 && development[0].contains("domain: conflicts with secure: false"))
     }
 
     @Test("is warned about where it does not cover a host of a route with sessions")
@@ -61,14 +62,14 @@ struct CookieDomainTests {
         let hosts = "[\"*.example.com\", example.com, a.org]"
         let fixture = try fixture("name: __Secure-s, domain: example.com", hosts: hosts)
         let warnings = try fixture.load().warnings.map(\.description).filter { $0.contains("does not cover") }
-        #expect(warnings.map { $0.contains("hosts.2: session.cookie.domain does not cover a.org") } == [true])
+        expect(warnings.map { $0.contains("hosts.2: session.cookie.domain does not cover a.org") }, equals: [true])
     }
 
     @Test("changes with a restart")
     func restart() throws {
         let running = try fixture("name: __Secure-s, domain: example.com").load().configuration
         let next = try fixture("name: __Secure-s, domain: a.example.com").load()
-        #expect(next.restartRequirements(since: running).map(\.key) == ["session.cookie.domain"])
-        #expect(RestartRequiredKeys.contains(["session", "cookie", "domain"]))
+        expect(next.restartRequirements(since: running).map(\.key), equals: ["session.cookie.domain"])
+        expect(RestartRequiredKeys.contains(["session", "cookie", "domain"]))
     }
 }

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import CloakroomConfig
@@ -20,16 +21,16 @@ struct EmbeddedCookieTests {
     @Test("A frame of a listed site may have a session of its own")
     func values() throws {
         let cookie = try ConfigFixture(Self.good).load().configuration.session.cookie
-        #expect(cookie == CookieConfiguration(sameSite: .always, isPartitioned: true))
+        expect(cookie, equals: CookieConfiguration(sameSite: .always, isPartitioned: true))
         let trusted = Self.good.replacing("cors: { origins", with: "#").replacing(
             "X-CSRF=1 }", with: "X-CSRF=1, trustedOrigins: [\"https://partner.example\"] }")
-        #expect(try ConfigFixture(trusted).load().configuration.session.cookie == cookie)
+        try expect(ConfigFixture(trusted).load().configuration.session.cookie, equals: cookie)
         let bound = Self.good.replacing(", partitioned: true }", with: " }\n  device: { mode: auto }")
-        #expect(try ConfigFixture(bound).load().configuration.session.device.mode == .auto)
+        try expect(ConfigFixture(bound).load().configuration.session.device.mode, equals: .auto)
         // A change needs a restart, because the cookies in use keep their attributes.
         let running = try ConfigFixture(Self.good.replacing(", partitioned: true", with: "")).load().configuration
         let keys = try ConfigFixture(Self.good).load().restartRequirements(since: running).map(\.key)
-        #expect(keys == ["session.cookie.partitioned"])
+        expect(keys, equals: ["session.cookie.partitioned"])
     }
 
     @Test(

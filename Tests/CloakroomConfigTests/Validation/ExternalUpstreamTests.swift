@@ -33,16 +33,17 @@ struct ExternalUpstreamTests {
     @Test("An external upstream has no targets")
     func loads() throws {
         let configuration = try ConfigFixture(Self.yaml()).load().configuration
-        #expect(configuration.upstreams.map(\.isExternal) == [false, true])
-        #expect(configuration.routes.last?.upstream == 1)
+        expect(configuration.upstreams.map(\.isExternal), equals: [false, true])
+        expect(configuration.routes.last?.upstream, equals: 1)
     }
 
     @Test("Without a listener with forwardAuth, no request could reach it")
     func noListener() throws {
         let found = try ConfigFixture(Self.yaml(listener: "")).valueErrors()
-        #expect(found.count == 1)
-        #expect(
-            found.first?.contains("upstreams.other.external: requires a listener with forwardAuth") == true, "\(found)")
+        expect(found.count, equals: 1)
+        expect(
+            found.first?.contains("upstreams.other.external: requires a listener with forwardAuth"), equals: true,
+            "\(found)")
     }
 
     @Test(
@@ -54,7 +55,7 @@ struct ExternalUpstreamTests {
     func conflicts(key: String) throws {
         let found = try ConfigFixture(Self.yaml(key)).valueErrors()
         let name = key.drop { $0 == " " }.prefix { $0 != ":" }
-        #expect(
+        expect(
             found.contains { $0.contains("upstreams.other.\(name): conflicts with external") }, "\(key): \(found)")
     }
 
@@ -66,12 +67,12 @@ struct ExternalUpstreamTests {
             }.text
         }
         let orders = try text("/orders/1")
-        #expect(
+        expect(
             orders.contains("other, to which only another proxy forwards; clients get 404"),
             "\(orders)")
-        #expect(orders.contains("traefik at 127.0.0.1:0"), "\(orders)")
-        #expect(!orders.contains("127.0.0.1:0: 403"), "\(orders)")
-        #expect(try text("/orders/%61").contains("traefik at 127.0.0.1:0: 403"))
-        #expect(try text("/episodes").contains("traefik at 127.0.0.1:0"))
+        expect(orders.contains("traefik at 127.0.0.1:0"), "\(orders)")
+        expect(!orders.contains("127.0.0.1:0: 403"), "\(orders)")
+        try expect(text("/orders/%61").contains("traefik at 127.0.0.1:0: 403"))
+        try expect(text("/episodes").contains("traefik at 127.0.0.1:0"))
     }
 }

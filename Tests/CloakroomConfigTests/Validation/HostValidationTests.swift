@@ -1,5 +1,6 @@
 import CloakroomCore
 import Foundation
+import TestSupport
 import Testing
 
 @testable import CloakroomConfig
@@ -25,8 +26,8 @@ struct HostValidationTests {
         let hosts = "hosts: [Shop.Example.COM., \"*.Example.com\", 10.0.0.1, \"[::1]\", localhost, xn--bcher-kva.de]"
         let configuration = try ConfigFixture(Self.yaml(listener: hosts, hosts)).load().configuration
         let expected = ["shop.example.com", "*.example.com", "10.0.0.1", "[::1]", "localhost", "xn--bcher-kva.de"]
-        #expect(configuration.routes.map(\.hosts) == [expected, []])
-        #expect(configuration.listeners.map(\.hosts) == [expected])
+        expect(configuration.routes.map(\.hosts), equals: [expected, []])
+        expect(configuration.listeners.map(\.hosts), equals: [expected])
     }
 
     @Test(
@@ -48,14 +49,15 @@ struct HostValidationTests {
             ].map { ($0, "must be a host, not \"\($0)\" (write one such as app.example.com)") })
     func wrong(host: String, message: String) throws {
         let fixture = try ConfigFixture(Self.yaml("hosts: [\"\(host)\"]"))
-        #expect(fixture.valueErrors() == ["cloakroom.yaml:15:13: routes.0.hosts.0: " + message])
+        expect(fixture.valueErrors(), equals: ["cloakroom.yaml:15:13: routes.0.hosts.0: " + message])
     }
 
     @Test("A host twice in a list is an error, also in another spelling")
     func duplicates() throws {
         let errors = try ConfigFixture(Self.yaml("hosts: [a.test, A.test.]")).valueErrors()
-        #expect(
-            errors == ["cloakroom.yaml:15:12: routes.0.hosts: must be a list without duplicates (keep one of them)"])
+        expect(
+            errors,
+            equals: ["cloakroom.yaml:15:12: routes.0.hosts: must be a list without duplicates (keep one of them)"])
     }
 
     @Test("A host of a route that no listener lists is warned about, unless a listener serves every host")
@@ -63,10 +65,10 @@ struct HostValidationTests {
         let told = "cloakroom.yaml:16:13: warning: routes.0.hosts: b.test is never served: no listener lists it"
         let found = try Self.warnings(
             Self.yaml(listener: "hosts: [a.test, \"*.c.test\"]", "hosts: [b.test, x.c.test, a.test]"))
-        #expect(
-            found.map { $0.contains("b.test is never served: no listener lists it (add it to hosts of a listener)") }
-                == [true], "\(told)")
-        #expect(try Self.warnings(Self.yaml("hosts: [b.test]")) == [])
+        expect(
+            found.map { $0.contains("b.test is never served: no listener lists it (add it to hosts of a listener)") },
+            equals: [true], "\(told)")
+        try expect(Self.warnings(Self.yaml("hosts: [b.test]")), equals: [])
     }
 
     @Test("A public URL whose host no listener lists is warned about")
@@ -76,8 +78,8 @@ struct HostValidationTests {
                 Self.yaml(listener: listener, "hosts: [a.test]") + "accounts: { publicURL: \"https://app.a.test\" }\n"
             ).filter { $0.contains("app.a.test is never served") }
         }
-        #expect(try warnings("hosts: [a.test]").map { $0.contains("accounts.publicURL: ") } == [true])
-        #expect(try warnings("hosts: [a.test, \"*.a.test\"]") == [] && warnings("http2: false") == [])
+        try expect(warnings("hosts: [a.test]").map { $0.contains("accounts.publicURL: ") }, equals: [true])
+        try expect(warnings("hosts: [a.test, \"*.a.test\"]") == [] && warnings("http2: false") == [])
     }
 
     /// Writes the files of the listeners' certificates.
@@ -101,10 +103,10 @@ struct HostValidationTests {
         let told =
             " conflicts with the listener on 127.0.0.1:1, which requires client certificates (keep it in one of the two)"
         let repeated = try errors("a.x.test", "b.test, a.x.test")
-        #expect(repeated.count == 1 && repeated[0].hasSuffix("a.x.test" + told), "\(repeated)")
+        expect(repeated.count == 1 && repeated[0].hasSuffix("a.x.test" + told), "\(repeated)")
         let covered = try errors("\"*.x.test\"", "a.x.test")
-        #expect(covered.count == 1 && covered[0].hasSuffix("a.x.test" + told), "\(covered)")
-        #expect(try errors("a.x.test", "\"*.x.test\"") == [])
+        expect(covered.count == 1 && covered[0].hasSuffix("a.x.test" + told), "\(covered)")
+        try expect(errors("a.x.test", "\"*.x.test\""), equals: [])
     }
 
     @Test("A public route with the API token on clear text is warned about if every host reaches it")
@@ -114,13 +116,13 @@ struct HostValidationTests {
                 .replacing("{ secure: false }", with: "{}").replacing("value: demo", with: "value: 4f1c09d2a7")
         }
         let told = try Self.warnings(proxied(ConfigFixture.good)).filter { $0.contains("API token") }
-        #expect(told.map { $0.contains("routes.0.inject: pages of any site can use the API token") } == [true])
+        expect(told.map { $0.contains("routes.0.inject: pages of any site can use the API token") }, equals: [true])
         for yaml in [Self.yaml("hosts: [a.test]"), Self.yaml(listener: "hosts: [a.test]")] {
-            #expect(try Self.warnings(proxied(yaml)).filter { $0.contains("API token") } == [])
+            try expect(Self.warnings(proxied(yaml)).filter { $0.contains("API token") }, equals: [])
         }
         let local = Self.yaml(listener: "development: true").replacing("127.0.0.1:0\n", with: "0.0.0.0:8080\n")
             .replacing("{ value: demo }", with: "{ value: Zk3vQ8wL1xN6tR9yB4mC7dF2 }")
-        #expect(try Self.warnings(local).filter { $0.contains("pages of any site") } == [])
+        try expect(Self.warnings(local).filter { $0.contains("pages of any site") }, equals: [])
     }
 
     @Test("A public route that serves paths of a protected one at other hosts is warned about")
@@ -130,13 +132,13 @@ struct HostValidationTests {
         }
         for hosts in ["hosts: []", "hosts: [b.test]", "hosts: [a.test, b.test]"] {
             let found = try Self.warnings(wide(hosts)).filter { $0.contains("of the same upstream") }
-            #expect(
+            expect(
                 found.map {
                     $0.contains(
                         "/* serves paths of the stricter route \"video\" (requires authorization), /videos/{id}, at")
-                } == [true], "\(hosts)")
+                }, equals: [true], "\(hosts)")
         }
-        #expect(try Self.warnings(wide("hosts: [a.test]")).filter { $0.contains("of the same upstream") } == [])
+        try expect(Self.warnings(wide("hosts: [a.test]")).filter { $0.contains("of the same upstream") }, equals: [])
     }
 
     @Test("A redirect to another host is a loop only if that host redirects back")
@@ -150,13 +152,13 @@ struct HostValidationTests {
                     """
             return try ConfigFixture(yaml).valueErrors()
         }
-        #expect(try errors("www.app.test", "https://app.test") == [])
-        #expect(try errors("www.app.test, app.test", "https://app.test").map { $0.contains("a loop") } == [true])
+        try expect(errors("www.app.test", "https://app.test"), equals: [])
+        try expect(errors("www.app.test, app.test", "https://app.test").map { $0.contains("a loop") }, equals: [true])
         let wildcard = "\"*.app.test\""
         for (hosts, target) in [("app.test", "app.test"), ("app.test", "app.test:8443"), (wildcard, "x.app.test")] {
-            #expect(try errors(hosts, "https://x.test", to: target).map { $0.contains("a loop") } == [true])
+            try expect(errors(hosts, "https://x.test", to: target).map { $0.contains("a loop") }, equals: [true])
         }
-        #expect(try errors(wildcard, "https://x.test") == [])
+        try expect(errors(wildcard, "https://x.test"), equals: [])
     }
 
     @Test("explain, routes and routes --diff have hosts")
@@ -166,28 +168,28 @@ struct HostValidationTests {
         func explain(_ host: String?, _ target: String = "/episodes") -> String {
             fixture.report { CommandReport.explain($0, method: "GET", target: target, host: host) }.text
         }
-        #expect(explain("A.test:1").contains("episodes (GET a.test /episodes)"))
-        #expect(explain("x.b.test").contains("404: no route serves /episodes"))
-        #expect(explain("x.b.test", "/videos/1").contains("video (GET *.b.test /videos/{id})"))
-        #expect(explain(nil).contains("421: no route serves it without a host"))
+        expect(explain("A.test:1").contains("episodes (GET a.test /episodes)"))
+        expect(explain("x.b.test").contains("404: no route serves /episodes"))
+        expect(explain("x.b.test", "/videos/1").contains("video (GET *.b.test /videos/{id})"))
+        expect(explain(nil).contains("421: no route serves it without a host"))
         let mixed = try ConfigFixture(Self.yaml("", "hosts: [\"*.b.test\"]"))
         let found = { (host: String?) in
             mixed.report { CommandReport.explain($0, method: "GET", target: "/videos/1", host: host) }.text
         }
-        #expect(found(nil).contains("404: no route serves /videos/1; route video serves it at *.b.test, see --host\n"))
-        #expect(found("c.test").contains("421: no listener has host c.test\n"))
-        #expect(explain(nil, "http://a.test/episodes").contains("episodes (GET"))
-        #expect(explain("c.test").contains("421: no route has host c.test"))
-        #expect(explain("a@b").contains("400: the target names no valid host and port"))
+        expect(found(nil).contains("404: no route serves /videos/1; route video serves it at *.b.test, see --host\n"))
+        expect(found("c.test").contains("421: no listener has host c.test\n"))
+        expect(explain(nil, "http://a.test/episodes").contains("episodes (GET"))
+        expect(explain("c.test").contains("421: no route has host c.test"))
+        expect(explain("a@b").contains("400: the target names no valid host and port"))
         let table = fixture.report { CommandReport.routes($0) }.text.split(separator: "\n").map {
             $0.split(separator: " ").last.map(String.init)
         }
-        #expect(table.prefix(3) == ["HOSTS", "a.test", "*.b.test"])
+        expect(table.prefix(3), equals: ["HOSTS", "a.test", "*.b.test"])
         let later = try ConfigFixture(Self.yaml("hosts: [a.test, c.test]", "hosts: [\"*.b.test\"]"))
         let report = later.changes(since: fixture)
-        #expect(report.rows == ["added public GET c.test /episodes episodes"] && report.exitCode == 3)
+        expect(report.rows == ["added public GET c.test /episodes episodes"] && report.exitCode == 3)
         let open = try ConfigFixture().changes(since: fixture)
-        #expect(open.text.contains("*,*.b.test /episodes") && open.exitCode == 3)
+        expect(open.text.contains("*,*.b.test /episodes") && open.exitCode == 3)
     }
 
     @Test("Where all listeners are for development, explain and routes --diff are about localhost")
@@ -197,12 +199,12 @@ struct HostValidationTests {
             .replacing("inject: [apiToken, bearer]", with: "inject: [apiToken]")
         let (before, after) = (try ConfigFixture(old), try ConfigFixture(isPublic))
         let report = after.changes(since: before)
-        #expect(report.rows == ["became public GET localhost /videos/{id} video"] && report.exitCode == 3)
+        expect(report.rows == ["became public GET localhost /videos/{id} video"] && report.exitCode == 3)
         func explain(_ host: String?) -> String {
             before.report { CommandReport.explain($0, method: "GET", target: "/episodes", host: host) }.text
         }
-        #expect(explain(nil).contains("episodes (GET"))
-        #expect(explain("a.test").contains("421: no listener has host a.test"))
+        expect(explain(nil).contains("episodes (GET"))
+        expect(explain("a.test").contains("421: no listener has host a.test"))
         let onLoopback = try ConfigFixture(Self.yaml("", "hosts: [b.test]"))
         for (host, text) in [
             ("a.test", "421: no listener has"), ("b.test", "episodes (GET"), ("[::1]", "episodes (GET"),
@@ -210,7 +212,7 @@ struct HostValidationTests {
             let report = onLoopback.report {
                 CommandReport.explain($0, method: "GET", target: "/episodes", host: host)
             }
-            #expect(report.text.contains(text), "\(host)")
+            expect(report.text.contains(text), "\(host)")
         }
     }
 
@@ -228,10 +230,10 @@ struct HostValidationTests {
         }
         let (strict, open) = (try fixture("required"), try fixture("optional"))
         let lost = open.changes(since: strict)
-        #expect(
-            lost.rows == ["became public GET a.test /episodes episodes, no longer with client certificates only"])
-        #expect(lost.exitCode == 3)
-        #expect(strict.changes(since: open).rows == ["no change"])
-        #expect(strict.changes(since: strict).rows == ["no change"])
+        expect(
+            lost.rows, equals: ["became public GET a.test /episodes episodes, no longer with client certificates only"])
+        expect(lost.exitCode, equals: 3)
+        expect(strict.changes(since: open).rows, equals: ["no change"])
+        expect(strict.changes(since: strict).rows, equals: ["no change"])
     }
 }

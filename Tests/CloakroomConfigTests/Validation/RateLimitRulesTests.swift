@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import CloakroomConfig
@@ -66,27 +67,27 @@ struct RateLimitRulesTests {
     @Test("All keys are read, with their defaults")
     func values() throws {
         let configuration = try ConfigFixture(Self.good).load().configuration
-        let limit = try #require(configuration.rateLimits.first)
-        #expect(limit.name == "perUser")
-        #expect(limit.subject == .account)
-        #expect(limit.requests == RequestRate(600, per: .minute))
-        #expect(limit.burst == 60)
-        #expect(limit.isEnforced)
-        #expect(!limit.isShared)
-        #expect(limit.when.isEmpty)
-        #expect(configuration.routes.map(\.rate) == [[], ["perUser"]])
-        #expect(configuration.limits.rate.isEmpty)
-        #expect(configuration.limits.rateKeys == 65_536)
-        #expect(configuration.limits.rateFields == .rejected)
+        let limit = try require(configuration.rateLimits.first)
+        expect(limit.name, equals: "perUser")
+        expect(limit.subject, equals: .account)
+        expect(limit.requests, equals: RequestRate(600, per: .minute))
+        expect(limit.burst, equals: 60)
+        expect(limit.isEnforced)
+        expect(!limit.isShared)
+        expect(empty: limit.when)
+        expect(configuration.routes.map(\.rate), equals: [[], ["perUser"]])
+        expect(empty: configuration.limits.rate)
+        expect(configuration.limits.rateKeys, equals: 65_536)
+        expect(configuration.limits.rateFields, equals: .rejected)
         let more =
             Self.good.replacing("by: account", with: "by: address\n    burst: 7\n    enforce: false")
             .replacing("rate: [perUser]", with: "rate: []") + "limits: { rate: [perUser], rateFields: always }\n"
         let changed = try ConfigFixture(more).load().configuration
-        #expect(changed.rateLimits[0].subject == .address)
-        #expect(changed.rateLimits[0].burst == 7)
-        #expect(!changed.rateLimits[0].isEnforced)
-        #expect(changed.limits.rate == ["perUser"])
-        #expect(changed.limits.rateFields == .always)
+        expect(changed.rateLimits[0].subject, equals: .address)
+        expect(changed.rateLimits[0].burst, equals: 7)
+        expect(!changed.rateLimits[0].isEnforced)
+        expect(changed.limits.rate, equals: ["perUser"])
+        expect(changed.limits.rateFields, equals: .always)
     }
 
     @Test("A limit is shared over the store valkey only; one that is not shared any more is looser")
@@ -97,21 +98,22 @@ struct RateLimitRulesTests {
                 + "  valkey: { addresses: [\"one:1\"] }\n")
         let yaml = good.replacing("    requests", with: "    shared: true\n    requests")
         let fixture = try ConfigFixture(yaml)
-        #expect(try fixture.load().configuration.rateLimits.map(\.isShared) == [true])
+        try expect(fixture.load().configuration.rateLimits.map(\.isShared), equals: [true])
         let text = fixture.report { .explain($0, method: "GET", target: "/videos/1") }.text
-        #expect(text.contains("perUser: 600/m by account, burst 60, shared by all gateways; beyond it"), "\(text)")
+        expect(text.contains("perUser: 600/m by account, burst 60, shared by all gateways; beyond it"), "\(text)")
         let single = try ConfigFixture(good)
         let loosened = single.changes(since: fixture)
-        #expect(loosened.text.hasPrefix("limit loosened"), "\(loosened.text)")
+        expect(loosened.text.hasPrefix("limit loosened"), "\(loosened.text)")
         let tightened = fixture.changes(since: single)
-        #expect(tightened.text == "no change\n")
+        expect(tightened.text, equals: "no change\n")
     }
 
     @Test("The same limit for every request and at a route would count twice")
     func twice() throws {
         let yaml = Self.good.replacing("by: account", with: "by: address") + "limits: { rate: [perUser] }\n"
-        #expect(
-            try ConfigFixture(yaml).valueErrors() == [
+        try expect(
+            ConfigFixture(yaml).valueErrors(),
+            equals: [
                 "cloakroom.yaml:26:11: routes.1.rate: conflicts with limits.rate: perUser would count each request"
                     + " twice (keep one of the two)"
             ])
@@ -130,25 +132,25 @@ struct RateLimitRulesTests {
         let note =
             "routes.0.methods: PUT /episodes is not served: route \"all\" is less strict than this one (has another rate limit)"
         let text = try ConfigFixture(yaml).report { .checkConfig($0) }.text
-        #expect(text.contains(note), "\(text)")
+        expect(text.contains(note), "\(text)")
         let observed = try ConfigFixture(yaml.replacing("    requests", with: "    enforce: false\n    requests"))
-        #expect(!observed.report { .checkConfig($0) }.text.contains(note))
+        expect(!observed.report { .checkConfig($0) }.text.contains(note))
     }
 
     @Test("A limit that nothing lists, and claims that no identity states, are warnings")
     func warnings() throws {
         let unused = try ConfigFixture(Self.good.replacing("    rate: [perUser]\n", with: "")).load().warnings
-        #expect(unused.map(\.message) == ["has no effect: no route lists it"])
+        expect(unused.map(\.message), equals: ["has no effect: no route lists it"])
         for (piece, change) in [
             ("by: account", "by: claim:plan"), ("    requests", "    when: { plan: [free] }\n    requests"),
         ] {
             let warnings = try ConfigFixture(Self.good.replacing(piece, with: change)).load().warnings
-            #expect(warnings.contains { $0.message.hasPrefix("requires claims, which only identities state") })
+            expect(warnings.contains { $0.message.hasPrefix("requires claims, which only identities state") })
         }
         for (when, isOpen) in [("{ plan: { none: [paid] } }", true), ("{ plan: { any: [free] } }", false)] {
             let yaml = Self.good.replacing("    requests", with: "    when: \(when)\n    requests")
             let warnings = try ConfigFixture(yaml).load().warnings
-            #expect(warnings.contains { $0.message.hasPrefix("plan has none: users without the claim") } == isOpen)
+            expect(warnings.contains { $0.message.hasPrefix("plan has none: users without the claim") }, equals: isOpen)
         }
     }
 
@@ -166,25 +168,25 @@ struct RateLimitRulesTests {
         try ConfigFixture.expectError(
             "requires a claim that no identity keeps: all requests would be counted by address"
                 + " (add plan to keep.claims of an identity)", at: "29:9", in: yaml, replacing: "600/m", by: "600/m")
-        #expect(try ConfigFixture(yaml.replacing("[groups]", with: "[plan]")).valueErrors() == [])
+        try expect(ConfigFixture(yaml.replacing("[groups]", with: "[plan]")).valueErrors(), equals: [])
     }
 
     @Test("The number of limits is bounded, and names must differ in more than case")
     func names() throws {
         let many = (0...32).map { "  limit\($0): { by: address, requests: 1/s }\n" }.joined()
         let errors = try ConfigFixture(Self.good + many).valueErrors()
-        #expect(errors.contains { $0.contains("rateLimits: must be at most 32 limits, not 34 (remove some)") })
+        expect(errors.contains { $0.contains("rateLimits: must be at most 32 limits, not 34 (remove some)") })
         let alike = try ConfigFixture(Self.good + "  per_user: { by: address, requests: 1/s }\n  peruser: {}\n")
             .valueErrors()
-        #expect(alike.contains { $0.contains("conflicts with rate limit") })
+        expect(alike.contains { $0.contains("conflicts with rate limit") })
     }
 
     @Test("explain and routes show the limits of a route, routes --diff those that were loosened")
     func reports() throws {
         let fixture = try ConfigFixture(Self.good)
         let explanation = fixture.report { .explain($0, method: "GET", target: "/videos/1") }.text
-        #expect(explanation.contains("  rate:"))
-        #expect(explanation.contains("perUser: 600/m by account, burst 60; beyond it 429 rate_limited\n"))
+        expect(explanation.contains("  rate:"))
+        expect(explanation.contains("perUser: 600/m by account, burst 60; beyond it 429 rate_limited\n"))
         let every = try ConfigFixture(
             Self.good.replacing("by: account", with: "by: address").replacing("    rate: [perUser]\n", with: "")
                 + "limits: { rate: [perUser] }\n")
@@ -193,23 +195,23 @@ struct RateLimitRulesTests {
             ("GET", "//evil", true), ("G T", "/videos/1", false),
         ] {
             let text = every.report { .explain($0, method: method, target: target) }.text
-            #expect(text.contains("perUser: 600/m by address") == isCounted, "\(text)")
+            expect(text.contains("perUser: 600/m by address"), equals: isCounted, "\(text)")
         }
         let routes = fixture.report { .routes($0) }.text.split(separator: "\n")
-        #expect(routes.first?.hasSuffix("  RATE") == true)
-        #expect(routes.contains { $0.hasPrefix("video") && $0.hasSuffix("  perUser") })
-        #expect(!(try ConfigFixture().report { .routes($0) }.text.contains("RATE")))
+        expect(routes.first?.hasSuffix("  RATE"), equals: true)
+        expect(routes.contains { $0.hasPrefix("video") && $0.hasSuffix("  perUser") })
+        expect(!(try ConfigFixture().report { .routes($0) }.text.contains("RATE")))
         func changes(_ piece: String, _ change: String) throws -> String {
             let new = try ConfigFixture(Self.good.replacing(piece, with: change))
             let report = new.changes(since: fixture)
-            #expect(report.exitCode == 0)
+            expect(report.exitCode, equals: 0)
             return report.text
         }
-        #expect(
-            try changes("600/m", "601/m").contains(
+        try expect(
+            changes("600/m", "601/m").contains(
                 "video, perUser: 601/m by account, burst 60, was perUser: 600/m by account, burst 60"))
-        #expect(try changes("600/m", "601/m").hasPrefix("limit loosened"))
-        #expect(try changes("600/m", "10/m") == "no change\n")
-        #expect(try changes("    rate: [perUser]\n", "").hasPrefix("limit removed"))
+        try expect(changes("600/m", "601/m").hasPrefix("limit loosened"))
+        try expect(changes("600/m", "10/m"), equals: "no change\n")
+        try expect(changes("    rate: [perUser]\n", "").hasPrefix("limit removed"))
     }
 }

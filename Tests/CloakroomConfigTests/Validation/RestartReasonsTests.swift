@@ -1,5 +1,6 @@
 import CloakroomCore
 import Foundation
+import TestSupport
 import Testing
 
 @testable import CloakroomConfig
@@ -7,7 +8,7 @@ import Testing
 @Suite struct RestartReasonsTests {
     @Test func aConfigurationThatIsTheSameNeedsNoRestart() throws {
         let directory = try ConfigFixture()
-        #expect(try directory.load().restartRequirements(since: directory.load().configuration) == [])
+        try expect(directory.load().restartRequirements(since: directory.load().configuration), equals: [])
     }
 
     @Test func whatCanBeTakenOverIsNoReason() throws {
@@ -28,8 +29,8 @@ import Testing
 
                 """
         ).load()
-        #expect(next.configuration != running)
-        #expect(next.restartRequirements(since: running) == [])
+        expect(next.configuration != running)
+        expect(next.restartRequirements(since: running), equals: [])
     }
 
     @Test func eachKeyThatCannotBeTakenOverIsToldAtItsPlace() throws {
@@ -46,8 +47,9 @@ import Testing
         let end =
             ": cannot change while the gateway runs (restart the gateway; with serve --take-over no connection"
             + " is refused)"
-        #expect(
-            reasons == [
+        expect(
+            reasons,
+            equals: [
                 "cloakroom.yaml:11:16: session.idleTimeout" + end, "cloakroom.yaml:26:19: admin.enabled" + end,
                 "cloakroom.yaml:27:13: eventLoops" + end, "environment: CLOAKROOM_SESSION_MAX_SESSIONS" + end,
                 "environment: OTEL_SERVICE_NAME" + end, "--set: limits.connections" + end,
@@ -58,18 +60,19 @@ import Testing
     @Test func theTimesThatAnEndGoesByAreThoseOfTheStart() throws {
         let running = try ConfigFixture().load().configuration
         let next = try ConfigFixture(ConfigFixture.good + "timeouts: { drain: 1s, identity: 1s }\n").load()
-        #expect(next.restartRequirements(since: running).map(\.key) == ["timeouts.drain", "timeouts.identity"])
+        expect(next.restartRequirements(since: running).map(\.key), equals: ["timeouts.drain", "timeouts.identity"])
     }
 
     @Test func listenersComeAndGoWithARestartOnly() throws {
         let one = try ConfigFixture().load()
         let two = try ConfigFixture().load(overrides: [("listeners.1.address", "127.0.0.1:0")])
-        #expect(
-            two.restartRequirements(since: one.configuration).map(\.message) == [
+        expect(
+            two.restartRequirements(since: one.configuration).map(\.message),
+            equals: [
                 "their number cannot change from 1 to 2 while the gateway runs"
             ])
-        #expect(one.restartRequirements(since: two.configuration).map(\.key) == ["listeners"])
-        #expect(one.restartRequirements(since: two.configuration).map(\.line) == [1])
+        expect(one.restartRequirements(since: two.configuration).map(\.key), equals: ["listeners"])
+        expect(one.restartRequirements(since: two.configuration).map(\.line), equals: [1])
     }
 
     @Test func aSecretThatChangedInItsFileIsToldAtTheKeyThatNamesTheFile() throws {
@@ -78,9 +81,9 @@ import Testing
         let running = try directory.load().configuration
         try directory.write("fedcba9876543210\n", to: "token")
         let reasons = try directory.load().restartRequirements(since: running)
-        #expect(reasons.map(\.key) == ["admin.tokenFile"])
-        #expect(reasons.map(\.line) == [26])
-        #expect(!reasons.description.contains("fedcba"))
+        expect(reasons.map(\.key), equals: ["admin.tokenFile"])
+        expect(reasons.map(\.line), equals: [26])
+        expect(!reasons.description.contains("fedcba"))
     }
 
     /// The reference states for each key whether a change requires a restart; this must match the behavior.
@@ -120,14 +123,14 @@ import Testing
             else {
                 continue
             }
-            let value = try #require(
+            let value = try require(
                 Self.others[key] ?? Self.others[path.suffix(2).joined(separator: ".")] ?? path.last.flatMap {
                     Self.others[$0]
                 }
                     ?? (path.contains("messages") ? "Other." : nil), "no other value for \(key)")
             let loaded = try directory.load(overrides: [(key, value)])
-            #expect(loaded.configuration != running, "\(key) has that value already")
-            #expect(loaded.restartRequirements(since: running).isEmpty != RestartRequiredKeys.contains(path), "\(key)")
+            expect(loaded.configuration != running, "\(key) has that value already")
+            expect(loaded.restartRequirements(since: running).isEmpty != RestartRequiredKeys.contains(path), "\(key)")
         }
     }
 

@@ -1,6 +1,7 @@
 import CloakroomConfig
 import CloakroomCore
 import Foundation
+import TestSupport
 import Testing
 
 @Suite("Rewriting, redirects and https")
@@ -133,15 +134,15 @@ struct RewriteRulesTests {
 
     @Test("A wrong value is one line with its place and a remedy", arguments: rewriting + redirects + https)
     func diagnostics(_ fixture: DiagnosticFixture) throws {
-        #expect(try ConfigFixture(fixture.yaml).valueErrors() == ["cloakroom.yaml:" + fixture.line])
+        try expect(ConfigFixture(fixture.yaml).valueErrors(), equals: ["cloakroom.yaml:" + fixture.line])
     }
 
     @Test("A redirect that requires a session needs a sign-in")
     func redirectWithoutSignIn() throws {
         let fixture = Self.episodes("redirect: { to: /a }", "requiresAuthorization: true")
-        #expect(try ConfigFixture(fixture.yaml).valueErrors().isEmpty)
+        try expect(empty: ConfigFixture(fixture.yaml).valueErrors())
         let errors = try ConfigFixture(fixture.and("    signIn: { path: /auth }\n", "").yaml).valueErrors()
-        #expect(
+        expect(
             errors.contains {
                 $0.contains("routes.0.requiresAuthorization: requires a session, but no upstream defines signIn")
             }, "\(errors)")
@@ -165,9 +166,9 @@ struct RewriteRulesTests {
 
                 """
         let errors = try ConfigFixture(yaml).valueErrors()
-        #expect(errors.count == (isLoop ? 1 : 0), "\(errors)")
+        expect(errors.count, equals: (isLoop ? 1 : 0), "\(errors)")
         let message = "routes.2.redirect.to: conflicts with its own path: a loop (redirect to another path)"
-        #expect(errors.allSatisfy { $0.hasSuffix(message) }, "\(errors)")
+        expect(errors.allSatisfy { $0.hasSuffix(message) }, "\(errors)")
     }
 
     private static func rewrite(_ keys: String..., path: String) throws -> PathRewrite? {
@@ -178,34 +179,34 @@ struct RewriteRulesTests {
     @Test("The sent path is made of prefixes or of a pattern")
     func patterns() throws {
         let pattern = { (rewrite: PathRewrite?) in rewrite?.pattern.description }
-        #expect(try pattern(Self.rewrite("stripPrefix: /v", path: "/v/{id}/*")) == "/{id}/*")
-        #expect(try pattern(Self.rewrite("stripPrefix: /v/w", path: "/v/w")) == "/")
-        #expect(try pattern(Self.rewrite("stripPrefix: /v/", "addPrefix: /a/", path: "/v/w")) == "/a/w")
-        #expect(try pattern(Self.rewrite("stripPrefix: /v", "addPrefix: /a/b", path: "/v/*")) == "/a/b/*")
-        #expect(try pattern(Self.rewrite("addPrefix: /a", path: "/{id}")) == "/a/{id}")
-        #expect(try pattern(Self.rewrite("forwardAs: /a/{id}", path: "/v/{id}/*")) == "/a/{id}")
-        #expect(try Self.rewrite("addPrefix: /a", path: "/v")?.keepsCookiePaths == false)
-        #expect(try Self.rewrite("addPrefix: /a", "cookiePaths: keep", path: "/v")?.keepsCookiePaths == true)
-        #expect(try Self.rewrite(path: "/v") == nil)
+        try expect(pattern(Self.rewrite("stripPrefix: /v", path: "/v/{id}/*")), equals: "/{id}/*")
+        try expect(pattern(Self.rewrite("stripPrefix: /v/w", path: "/v/w")), equals: "/")
+        try expect(pattern(Self.rewrite("stripPrefix: /v/", "addPrefix: /a/", path: "/v/w")), equals: "/a/w")
+        try expect(pattern(Self.rewrite("stripPrefix: /v", "addPrefix: /a/b", path: "/v/*")), equals: "/a/b/*")
+        try expect(pattern(Self.rewrite("addPrefix: /a", path: "/{id}")), equals: "/a/{id}")
+        try expect(pattern(Self.rewrite("forwardAs: /a/{id}", path: "/v/{id}/*")), equals: "/a/{id}")
+        try expect(Self.rewrite("addPrefix: /a", path: "/v")?.keepsCookiePaths, equals: false)
+        try expect(Self.rewrite("addPrefix: /a", "cookiePaths: keep", path: "/v")?.keepsCookiePaths, equals: true)
+        try expect(Self.rewrite(path: "/v"), equals: nil)
     }
 
     @Test("A redirect is public and serves GET by default")
     func redirectDefaults() throws {
         let route = try Self.episodes("redirect: { to: \"https://Shop.example.com/e\" }").load().routes[0]
-        #expect(route.redirect?.target == "https://shop.example.com/e")
-        #expect(route.redirect?.status == 308)
-        #expect(route.redirect?.keepsQuery == true)
-        #expect(!route.requiresAuthorization)
+        expect(route.redirect?.target, equals: "https://shop.example.com/e")
+        expect(route.redirect?.status, equals: 308)
+        expect(route.redirect?.keepsQuery, equals: true)
+        expect(!route.requiresAuthorization)
         let bare = ConfigFixture.good.replacing("    methods: [GET]\n    path: /episodes", with: "    path: /episodes")
         let other = try ConfigFixture(
             bare.replacing(
                 "    upstream: api\n    requiresAuthorization: false\n    inject: [apiToken]\n",
                 with: "    redirect: { to: /, status: 302, query: drop }\n", maxReplacements: 1)
         ).load().configuration.routes[0]
-        #expect(other.methods == ["GET"])
-        #expect(other.redirect?.target == "/")
-        #expect(other.redirect?.status == 302)
-        #expect(other.redirect?.keepsQuery == false)
+        expect(other.methods, equals: ["GET"])
+        expect(other.redirect?.target, equals: "/")
+        expect(other.redirect?.status, equals: 302)
+        expect(other.redirect?.keepsQuery, equals: false)
     }
 
     @Test("A clear-text listener that only redirects needs no exception for cookies")
@@ -217,10 +218,10 @@ struct RewriteRulesTests {
                 + "accounts: { publicURL: \"https://app.example.com\" }\n"
         ).replacing("{ secure: false }", with: "{}")
         let config = try ConfigFixture(yaml).load()
-        #expect(config.configuration.listeners.map(\.redirectToHTTPS) == [443, nil])
-        #expect(config.warnings.isEmpty)
+        expect(config.configuration.listeners.map(\.redirectToHTTPS), equals: [443, nil])
+        expect(empty: config.warnings)
         let other = try ConfigFixture(yaml.replacing("443", with: "8443")).load()
-        #expect(other.restartRequirements(since: config.configuration).isEmpty)
+        expect(empty: other.restartRequirements(since: config.configuration))
     }
 
     @Test("check-config notes token calls to which a rewriting route does not forward")
@@ -229,7 +230,7 @@ struct RewriteRulesTests {
             ConfigFixture.good
             + "  - { name: x, methods: [GET], path: /x/*, upstream: api, requiresAuthorization: false, stripPrefix: /x }\n"
         let notes = try ConfigFixture(yaml).load().notes.map(\.message)
-        #expect(
+        expect(
             notes.contains("/* contains /auth (signIn of api), which the route does not forward: 404"), "\(notes)")
     }
 
@@ -245,7 +246,7 @@ struct RewriteRulesTests {
                 + "  - { name: x, methods: [GET], path: \"\(path)\", upstream: api, requiresAuthorization: false, "
                 + "forwardAs: /user }\n"
             let notes = try ConfigFixture(yaml).load().notes.map(\.message)
-            #expect(notes.contains { $0.hasPrefix(note(path)) } == isNoted, "\(path): \(notes)")
+            expect(notes.contains { $0.hasPrefix(note(path)) }, equals: isNoted, "\(path): \(notes)")
         }
     }
 
@@ -266,16 +267,18 @@ struct RewriteRulesTests {
     @Test("explain shows what is sent, what comes back, and where a redirect leads")
     func explanation() throws {
         let lines = try Self.explain("/x/a/%62?c")
-        #expect(lines.contains("sends: GET /a/b?c"), "\(lines)")
-        #expect(lines.contains("rewrites back: / to /x/ in references and cookie paths"), "\(lines)")
-        #expect(lines.contains { $0.hasPrefix("injects:") && $0.hasSuffix("X-Forwarded-Prefix: /x") }, "\(lines)")
-        #expect(
-            try Self.explain("/x/Auth") == [
+        expect(lines.contains("sends: GET /a/b?c"), "\(lines)")
+        expect(lines.contains("rewrites back: / to /x/ in references and cookie paths"), "\(lines)")
+        expect(lines.contains { $0.hasPrefix("injects:") && $0.hasSuffix("X-Forwarded-Prefix: /x") }, "\(lines)")
+        try expect(
+            Self.explain("/x/Auth"),
+            equals: [
                 "GET /x/Auth",
                 "response: 404: token call path of upstream api (signIn /auth), never forwarded",
             ])
-        #expect(
-            try Self.explain("/old/7?a") == [
+        try expect(
+            Self.explain("/old/7?a"),
+            equals: [
                 "GET /old/7?a", "route: old (GET /old/{id})", "authorization: not required",
                 "redirects: 308 to /videos/7?a",
             ])
@@ -284,8 +287,8 @@ struct RewriteRulesTests {
     @Test("routes shows the upstream with the sent path, or the target")
     func routes() throws {
         let lines = try ConfigFixture(Self.old).report { CommandReport.routes($0) }.rows
-        #expect(lines.contains("x GET /x/* api /* public -"), "\(lines)")
-        #expect(lines.contains("old GET /old/{id} → /videos/{id} public -"), "\(lines)")
+        expect(lines.contains("x GET /x/* api /* public -"), "\(lines)")
+        expect(lines.contains("old GET /old/{id} → /videos/{id} public -"), "\(lines)")
     }
 
     @Test(
@@ -353,8 +356,8 @@ struct RewriteRulesTests {
 
     private static func compare(_ old: String, _ new: String, _ line: String, _ exitCode: Int32) throws {
         let report = try ConfigFixture(new).changes(since: ConfigFixture(old))
-        #expect(report.rows == [line])
-        #expect(report.exitCode == exitCode)
+        expect(report.rows, equals: [line])
+        expect(report.exitCode, equals: exitCode)
     }
 }
 

@@ -35,7 +35,7 @@ struct RouteCredentialsTests {
         ])
     func mistakes(route: String, message: String) throws {
         let errors = try ConfigFixture(Self.yaml(route)).valueErrors()
-        #expect(errors.contains { $0.contains(message) }, "\(errors)")
+        expect(errors.contains { $0.contains(message) }, "\(errors)")
     }
 
     @Test("`require.device` is met by tokens with a key, without sessions that are bound to a device")
@@ -45,10 +45,10 @@ struct RouteCredentialsTests {
         }
         for value in ["bearer", "either"] {
             let route = try ConfigFixture(yaml(value)).load().configuration.routes[1]
-            #expect(route.require.device)
+            expect(route.require.device)
         }
         let errors = try ConfigFixture(yaml("session")).valueErrors()
-        #expect(errors.contains { $0.contains("is never met: no session is bound") }, "\(errors)")
+        expect(errors.contains { $0.contains("is never met: no session is bound") }, "\(errors)")
     }
 
     @Test(
@@ -61,12 +61,12 @@ struct RouteCredentialsTests {
     func reports(value: String, explanation: String, column: String) throws {
         let fixture = try ConfigFixture(Self.yaml("requiresAuthorization: true, authorization: \(value)"))
         let explained = fixture.report { CommandReport.explain($0, method: "GET", target: "/api") }.text
-        #expect(explained.contains(explanation), "\(explained)")
-        #expect(explained.contains("hop-by-hop fields, Authorization") == (value != "pass"))
+        expect(explained.contains(explanation), "\(explained)")
+        expect(explained.contains("hop-by-hop fields, Authorization"), equals: (value != "pass"))
         let routes = fixture.report(CommandReport.routes).text.split(separator: "\n")
-        #expect(routes.first?.hasSuffix("CREDENTIALS") == true && routes.contains { $0.hasSuffix(column) }, "\(routes)")
+        expect(routes.first?.hasSuffix("CREDENTIALS") == true && routes.contains { $0.hasSuffix(column) }, "\(routes)")
         let notes = try fixture.load().notes.map(\.description)
-        #expect(notes.contains { $0.contains("unverified") } == (value == "pass"), "\(notes)")
+        expect(notes.contains { $0.contains("unverified") }, equals: (value == "pass"), "\(notes)")
     }
 
     @Test("A route that accepts more is an exposure", arguments: ["either", "pass"])
@@ -74,13 +74,13 @@ struct RouteCredentialsTests {
         let old = try ConfigFixture(Self.yaml("requiresAuthorization: true")).load().configuration
         let new = try ConfigFixture(Self.yaml("requiresAuthorization: true, authorization: \(value)")).load()
         let changes = RouteTableDiff(from: old, to: new.configuration).changes
-        #expect(changes.map(\.kind) == [.requiresLess])
+        expect(changes.map(\.kind), equals: [.requiresLess])
         let isExposure = changes.contains { $0.kind.isExposure }
-        #expect(isExposure)
+        expect(isExposure)
         // A wide route that accepts more is less strict: paths that may be those of the other one are read leniently.
         for (one, other) in [(old, new.configuration), (new.configuration, old)] {
             let rules = [one, other].map { SessionRules($0.routes[1], in: $0, claimHeaders: nil) }
-            #expect(rules[0].reasonStricter(than: rules[1]) == (one == old ? .credentials : nil))
+            expect(rules[0].reasonStricter(than: rules[1]), equals: (one == old ? .credentials : nil))
         }
     }
 }

@@ -1,5 +1,6 @@
 import CloakroomConfig
 import CloakroomCore
+import TestSupport
 import Testing
 
 @Suite("Whose sessions a route accepts")
@@ -49,15 +50,15 @@ struct RouteSessionRulesTests {
 
     @Test("A route is good if one source of sessions can use it", arguments: ["legacy", "shop", "billing"])
     func good(upstream: String) throws {
-        #expect(try errors(("upstream: shop", "upstream: \(upstream)")) == [])
-        #expect(try errors(("upstream: shop", "upstream: \(upstream)"), ("inject: [bearer]", "inject: []")) == [])
+        try expect(errors(("upstream: shop", "upstream: \(upstream)")), equals: [])
+        try expect(errors(("upstream: shop", "upstream: \(upstream)"), ("inject: [bearer]", "inject: []")), equals: [])
     }
 
     @Test("Tokens for no identity: the error names the key to change")
     func noToken() throws {
         let errors = try errors(("tokensFor: [shop]", "pushed: auto"))
-        #expect(errors.count == 1)
-        #expect(
+        expect(errors.count, equals: 1)
+        expect(
             errors.first?.contains("cloakroom.yaml:33:") == true
                 && errors.first?.contains("add shop to identities.company.tokensFor, or an exchange for it") == true,
             "\(errors)")
@@ -66,21 +67,21 @@ struct RouteSessionRulesTests {
     @Test("An identity that is not listed in accounts.identities does not count")
     func unlisted() throws {
         let listed = ("prefix: /auth", "identities: [partner, legacy]")
-        #expect(try errors(listed).contains { $0.contains("add shop to identities.partner.tokensFor") })
-        #expect(try errors(listed, ("upstream: shop", "upstream: billing")) == [])
-        #expect(try errors(listed, ("inject: [bearer]", "inject: []")) == [])
+        try expect(errors(listed).contains { $0.contains("add shop to identities.partner.tokensFor") })
+        try expect(errors(listed, ("upstream: shop", "upstream: billing")), equals: [])
+        try expect(errors(listed, ("inject: [bearer]", "inject: []")), equals: [])
     }
 
     @Test("With credentials only, tokens are for the upstream that signs in, and the error names what else helps")
     func credentialsOnly() throws {
         let listed = ("prefix: /auth", "identities: [legacy]")
         let bearer = try errors(listed)
-        #expect(bearer.contains { $0.contains("the tokens belong to upstream \"legacy\"") }, "\(bearer)")
-        #expect(bearer.contains { $0.contains("or list an identity in accounts.identities") }, "\(bearer)")
-        #expect(bearer.contains { $0.contains("add shop to upstreams.legacy.tokensFor") }, "\(bearer)")
-        #expect(try errors(listed, ("inject: [bearer]", "inject: []")) == [])
-        #expect(try errors(listed, Self.tokensForShop) == [])
-        #expect(try errors(listed, ("upstream: shop", "upstream: legacy")) == [])
+        expect(bearer.contains { $0.contains("the tokens belong to upstream \"legacy\"") }, "\(bearer)")
+        expect(bearer.contains { $0.contains("or list an identity in accounts.identities") }, "\(bearer)")
+        expect(bearer.contains { $0.contains("add shop to upstreams.legacy.tokensFor") }, "\(bearer)")
+        try expect(errors(listed, ("inject: [bearer]", "inject: []")), equals: [])
+        try expect(errors(listed, Self.tokensForShop), equals: [])
+        try expect(errors(listed, ("upstream: shop", "upstream: legacy")), equals: [])
     }
 
     private static let tokensForShop = ("signIn: { path: /auth }", "signIn: { path: /auth }\n    tokensFor: [shop]")
@@ -93,12 +94,12 @@ struct RouteSessionRulesTests {
     @Test("Upstreams that get tokens of another one are a warning, or else that their list has no effect")
     func tokensFor() throws {
         let listed = Self.good.replacing(Self.tokensForShop.0, with: Self.tokensForShop.1)
-        #expect(
-            try warnings(listed, line: 7) == ["shop can use the tokens at legacy as the user (RFC 9700 §2.3)"])
-        #expect(try ConfigFixture(listed).load().configuration.accounts.tokensFor == [1])
+        try expect(
+            warnings(listed, line: 7), equals: ["shop can use the tokens at legacy as the user (RFC 9700 §2.3)"])
+        try expect(ConfigFixture(listed).load().configuration.accounts.tokensFor, equals: [1])
         let unused = listed.replacing("prefix: /auth", with: "identities: [company]")
-        #expect(try warnings(unused, line: 7) == ["has no effect: the upstream signs no users in"])
-        #expect(try ConfigFixture(unused).load().configuration.accounts.tokensFor == [])
+        try expect(warnings(unused, line: 7), equals: ["has no effect: the upstream signs no users in"])
+        try expect(ConfigFixture(unused).load().configuration.accounts.tokensFor, equals: [])
     }
 
     @Test("Sessions without claims are a warning on a route whose upstream gets claims, unless it requires some")
@@ -108,13 +109,14 @@ struct RouteSessionRulesTests {
                 Self.good.replacing("9001\"]\n", with: "9001\"]\n    claimHeaders: { X-User: sub }\n")
                     .replacing("inject: [bearer]", with: inject).replacing("prefix: /auth", with: identities), line: 33)
         }
-        #expect(
-            try warnings("inject: []") == [
+        try expect(
+            warnings("inject: []"),
+            equals: [
                 "accepts sessions that were signed in to with a password, which have no claims for claimHeaders"
             ])
-        #expect(try warnings("inject: [bearer]") == [])
-        #expect(try warnings("require: { claims: { iss: [\"https://id.example.com\"] } }") == [])
-        #expect(try warnings("inject: []", identities: "identities: [company]") == [])
+        try expect(warnings("inject: [bearer]"), equals: [])
+        try expect(warnings("require: { claims: { iss: [\"https://id.example.com\"] } }"), equals: [])
+        try expect(warnings("inject: []", identities: "identities: [company]"), equals: [])
     }
 
     @Test("A requirement that no accepted session can meet is an error")
@@ -123,13 +125,13 @@ struct RouteSessionRulesTests {
             try self.errors(
                 ("upstream: shop", "upstream: \(upstream)"), ("inject: [bearer]", "inject: [bearer]\n    \(require)"))
         }
-        #expect(try errors("shop", "require: { claims: { groups: [a] }, acr: [b] }") == [])
-        #expect(try errors("shop", "require: { claims: { sub: [a], iss: [b] } }") == [])
+        try expect(errors("shop", "require: { claims: { groups: [a] }, acr: [b] }"), equals: [])
+        try expect(errors("shop", "require: { claims: { sub: [a], iss: [b] } }"), equals: [])
         let other = try errors("shop", "require: { claims: { email: [a] } }")
-        #expect(other.contains { $0.contains("add email to keep.claims of identities.company") }, "\(other)")
-        #expect(try errors("billing", "require: { claims: { email: [a] } }") == [])
+        expect(other.contains { $0.contains("add email to keep.claims of identities.company") }, "\(other)")
+        try expect(errors("billing", "require: { claims: { email: [a] } }"), equals: [])
         let password = try errors("legacy", "require: { acr: [a] }")
-        #expect(password.contains { $0.contains("accepts only sessions of upstream \"legacy\"") }, "\(password)")
+        expect(password.contains { $0.contains("accepts only sessions of upstream \"legacy\"") }, "\(password)")
     }
 
     @Test("A claim within objects is one that an identity keeps, if it keeps the claim, or objects around it")
@@ -141,14 +143,14 @@ struct RouteSessionRulesTests {
                 kept, ("inject: [bearer]", "inject: [bearer]\n    require: { claims: { \(claim): [buyer] } }"))
         }
         for claim in ["/realm_access/roles", "/resource_access/a~1b/roles", "\"https://x/roles\"", "/sub"] {
-            #expect(try errors(claim) == [])
+            try expect(errors(claim), equals: [])
         }
         for claim in ["realm_access", "/realm_access", "/realm_access/groups", "\"/https:~1~1x/roles\"", "groups"] {
             let found = try errors(claim)
             let name = claim.replacing("\"", with: "")
-            #expect(found.count == 1)
-            #expect(found.first?.contains("add \(name) to keep.claims of identities.company") == true, "\(found)")
-            #expect(found.first?.contains("cloakroom.yaml:34:") == true, "\(found)")
+            expect(found.count, equals: 1)
+            expect(found.first?.contains("add \(name) to keep.claims of identities.company"), equals: true, "\(found)")
+            expect(found.first?.contains("cloakroom.yaml:34:"), equals: true, "\(found)")
         }
     }
 
@@ -159,9 +161,9 @@ struct RouteSessionRulesTests {
             return try self.errors(
                 ("inject: [bearer]", "inject: [bearer]\n    require: { claims: { groups: [\(values)] } }"))
         }
-        #expect(try errors(256) == [])
+        try expect(errors(256), equals: [])
         let many = try errors(257)
-        #expect(many.contains { $0.contains("must be at most 256 values, not 257") }, "\(many)")
+        expect(many.contains { $0.contains("must be at most 256 values, not 257") }, "\(many)")
     }
 
     @Test("Navigations cannot have the field of csrf.requireHeader")
@@ -169,6 +171,6 @@ struct RouteSessionRulesTests {
         let errors = try errors(
             ("inject: [bearer]", "inject: [bearer]\n    onMissingSession: login"),
             ("session:\n", "csrf: { requireHeader: X-Requested-With=a }\nsession:\n"))
-        #expect(errors.contains { $0.contains("login conflicts with csrf.requireHeader") }, "\(errors)")
+        expect(errors.contains { $0.contains("login conflicts with csrf.requireHeader") }, "\(errors)")
     }
 }

@@ -1,4 +1,5 @@
 import CloakroomConfig
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -51,7 +52,7 @@ struct StreamRulesTests {
 
     @Test("A wrong value is one line with its place and a remedy", arguments: wrong)
     func diagnostics(_ yaml: String, _ line: String) throws {
-        #expect(try ConfigFixture(yaml).valueErrors() == ["cloakroom.yaml:" + line])
+        try expect(ConfigFixture(yaml).valueErrors(), equals: ["cloakroom.yaml:" + line])
     }
 
     @Test("All limits are read, and explain shows them")
@@ -60,17 +61,17 @@ struct StreamRulesTests {
             "websocket: true",
             "stream: { lifetime: 1h, idle: 1m, message: 1MiB, origins: [\"https://app.example.com\"] }")
         let stream = try ConfigFixture(yaml).load().configuration.routes[1].stream
-        #expect(
-            stream
-                == StreamLimits(
-                    lifetime: .seconds(3_600), idle: .seconds(60), message: 1_048_576,
-                    origins: ["https://app.example.com"]))
+        expect(
+            stream,
+            equals: StreamLimits(
+                lifetime: .seconds(3_600), idle: .seconds(60), message: 1_048_576,
+                origins: ["https://app.example.com"]))
         let report = try ConfigFixture(yaml).report { CommandReport.explain($0, method: "GET", target: "/videos/1") }
-        #expect(
+        expect(
             report.text.contains(
                 "at most 1h ± 10 %; at most 1m without data; messages of at most 1MiB;"
                     + " WebSockets of https://app.example.com only"))
-        #expect(try ConfigFixture().load().configuration.routes[1].stream == StreamLimits())
+        try expect(ConfigFixture().load().configuration.routes[1].stream, equals: StreamLimits())
     }
 
     @Test("A deadline of a route with WebSockets is a note, unless they have a lifetime")
@@ -78,9 +79,9 @@ struct StreamRulesTests {
         func notes(_ keys: String) throws -> [String] {
             try ConfigFixture(Self.video("websocket: true", "deadline: 1m", keys)).load().notes.map(\.description)
         }
-        #expect(
-            try notes("timed: true").contains { $0.contains("24:15: note: routes.1.deadline: ends when a WebSocket") })
-        #expect(try !notes("stream: { lifetime: 1h }").contains { $0.contains("deadline") })
+        try expect(
+            notes("timed: true").contains { $0.contains("24:15: note: routes.1.deadline: ends when a WebSocket") })
+        try expect(!notes("stream: { lifetime: 1h }").contains { $0.contains("deadline") })
     }
 
     private static func difference(_ old: String, _ new: String) throws -> (text: String, exitCode: Int32) {
@@ -92,16 +93,17 @@ struct StreamRulesTests {
     func widened() throws {
         let (none, one) = (Self.video("websocket: true"), Self.video("websocket: true", Self.origins))
         let two = one.replacing("app.example.com\"", with: "app.example.com\", \"https://b.example.com\"")
-        #expect(try Self.difference(one, none) == ("origins widened GET /videos/{id} video, to all\n", 0))
-        #expect(
-            try Self.difference(one, two) == ("origins widened GET /videos/{id} video, to https://b.example.com\n", 0))
-        #expect(try Self.difference(two, one) == ("no change\n", 0))
-        #expect(try Self.difference(none, one) == ("no change\n", 0))
+        try expect(Self.difference(one, none) == ("origins widened GET /videos/{id} video, to all\n", 0))
+        try expect(
+            Self.difference(one, two) == ("origins widened GET /videos/{id} video, to https://b.example.com\n", 0)
+        )
+        try expect(Self.difference(two, one) == ("no change\n", 0))
+        try expect(Self.difference(none, one) == ("no change\n", 0))
         let open = one.replacing(
             "    requiresAuthorization: true\n    inject: [apiToken, bearer]",
             with: "    requiresAuthorization: false\n    inject: [apiToken]")
         let both = "became protected GET /videos/{id} video\norigins widened GET /videos/{id} video, to all\n"
-        #expect(try Self.difference(open, none) == (both, 0))
+        try expect(Self.difference(open, none) == (both, 0))
     }
 
     @Test("Rule 34: routes --diff shows that an upstream gets tokens of another one, with exit code 3")
@@ -113,15 +115,15 @@ struct StreamRulesTests {
             other.replacing("signIn: { path: /auth }", with: "signIn: { path: /auth }\n    tokensFor: [other]")
             + "    inject: [bearer]\n"
         let change = "sends tokens GET /videos/{id} video, tokens of api to other\n"
-        #expect(try Self.difference(other, bearer) == (change, 3))
-        #expect(try Self.difference(ConfigFixture.good, bearer) == (change, 3))
-        #expect(try Self.difference(bearer, bearer) == ("no change\n", 0))
+        try expect(Self.difference(other, bearer) == (change, 3))
+        try expect(Self.difference(ConfigFixture.good, bearer) == (change, 3))
+        try expect(Self.difference(bearer, bearer) == ("no change\n", 0))
         let open = other.replacing(
             "    upstream: other\n    requiresAuthorization: true",
             with: "    upstream: other\n    requiresAuthorization: false")
         let both = change + "became protected GET /videos/{id} video\n"
-        #expect(try Self.difference(open, bearer) == (both, 3))
+        try expect(Self.difference(open, bearer) == (both, 3))
         let report = try ConfigFixture(bearer).report { CommandReport.explain($0, method: "GET", target: "/videos/1") }
-        #expect(report.text.contains("of upstream api (its own token)"))
+        expect(report.text.contains("of upstream api (its own token)"))
     }
 }

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import CloakroomConfig
@@ -12,7 +13,7 @@ import Testing
     func aRouteThatItsUpstreamCannotServeIsRejected(_ example: DiagnosticCase) throws {
         let yaml = ConfigFixture.good.replacingOccurrences(of: Self.target, with: example.piece)
             .replacingOccurrences(of: Self.route, with: Self.route + example.change)
-        #expect(try ConfigFixture(yaml).valueErrors() == example.valueErrors)
+        try expect(ConfigFixture(yaml).valueErrors(), equals: example.valueErrors)
     }
 
     static let mistakes = DiagnosticCase.table(
@@ -43,26 +44,27 @@ import Testing
                 with: "methods: [POST]\n    path: /videos/{id}\n    grpc: true")
         let fixture = try ConfigFixture(yaml)
         let config = try fixture.load()
-        #expect(config.configuration.routes[1].grpc)
-        #expect(
-            config.warnings.map { $0.description.replacing(fixture.path + "/", with: "") } == [
+        expect(config.configuration.routes[1].grpc)
+        expect(
+            config.warnings.map { $0.description.replacing(fixture.path + "/", with: "") },
+            equals: [
                 "cloakroom.yaml:24:11: warning: routes.1.grpc: clients need HTTP/2 for gRPC, but no listener supports"
                     + " it (write listeners.0.http2: true)"
             ])
-        #expect(try fixture.load(overrides: [("listeners.0.http2", "true")]).warnings == [])
+        try expect(fixture.load(overrides: [("listeners.0.http2", "true")]).warnings, equals: [])
     }
 
     @Test func theKeysOfARouteAreRead() throws {
         let keys = "    inFlight: 7\n    deadline: 1m\n    retry: false\n    timed: false\n"
         let yaml = ConfigFixture.good.replacingOccurrences(of: Self.route, with: Self.route + keys)
         let routes = try ConfigFixture(yaml).load().configuration.routes
-        #expect(routes[1].inFlight == 7)
-        #expect(routes[1].deadline == .seconds(60))
-        #expect(!routes[1].retry)
-        #expect(!routes[1].timed)
-        #expect(!routes[1].grpc)
-        #expect((routes[0].inFlight, routes[0].deadline) == (0, .zero))
-        #expect((routes[0].retry, routes[0].timed, routes[0].grpc) == (true, true, false))
+        expect(routes[1].inFlight, equals: 7)
+        expect(routes[1].deadline, equals: .seconds(60))
+        expect(!routes[1].retry)
+        expect(!routes[1].timed)
+        expect(!routes[1].grpc)
+        expect((routes[0].inFlight, routes[0].deadline) == (0, .zero))
+        expect((routes[0].retry, routes[0].timed, routes[0].grpc) == (true, true, false))
     }
 
     @Test func theLimitsForSlowClientsAreRead() throws {
@@ -74,16 +76,16 @@ import Testing
 
                 """
         ).load().configuration.limits
-        #expect(
-            limits
-                == LimitsConfiguration(
-                    requestBuffer: 0, requestBuffers: 17_179_869_184, minimumRate: 1_048_576,
-                    pressureRate: 16_777_216, inFlightPerAddress: 0, inFlightPerSession: 1_000_000))
-        #expect(
-            LimitsConfiguration()
-                == LimitsConfiguration(
-                    requestBuffer: 16_384, requestBuffers: 67_108_864, minimumRate: 256, pressureRate: 16_384,
-                    inFlightPerAddress: 512, inFlightPerSession: 128))
+        expect(
+            limits,
+            equals: LimitsConfiguration(
+                requestBuffer: 0, requestBuffers: 17_179_869_184, minimumRate: 1_048_576,
+                pressureRate: 16_777_216, inFlightPerAddress: 0, inFlightPerSession: 1_000_000))
+        expect(
+            LimitsConfiguration(),
+            equals: LimitsConfiguration(
+                requestBuffer: 16_384, requestBuffers: 67_108_864, minimumRate: 256, pressureRate: 16_384,
+                inFlightPerAddress: 512, inFlightPerSession: 128))
     }
 
     @Test(
@@ -104,7 +106,7 @@ import Testing
             """#))
     func aLimitOutOfItsRangeIsRejected(_ key: String, _ error: String) throws {
         let valueErrors = try ConfigFixture(ConfigFixture.good + "limits:\n  \(key)\n").valueErrors()
-        #expect(valueErrors == ["cloakroom.yaml:" + error])
+        expect(valueErrors, equals: ["cloakroom.yaml:" + error])
     }
 
     @Test(
@@ -117,15 +119,16 @@ import Testing
             """#))
     func aLimitThatCannotWorkCausesAWarning(_ key: String, _ warning: String) throws {
         let fixture = try ConfigFixture(ConfigFixture.good + "limits:\n  \(key)\n")
-        #expect(
-            try fixture.load().warnings.map { $0.description.replacing(fixture.path + "/", with: "") } == [
+        try expect(
+            fixture.load().warnings.map { $0.description.replacing(fixture.path + "/", with: "") },
+            equals: [
                 "cloakroom.yaml:" + warning
             ])
     }
 
     @Test func aLimitOfZeroCausesNoWarning() throws {
         let yaml = ConfigFixture.good + "limits: { requestBuffers: 0, pressureRate: 0 }\n"
-        #expect(try ConfigFixture(yaml).load().warnings == [])
+        try expect(ConfigFixture(yaml).load().warnings, equals: [])
     }
 
     @Test func manyTargetsForFewConnectionsCauseAWarningWithALine() throws {
@@ -138,9 +141,10 @@ import Testing
                 $0.description.replacing(fixture.path + "/", with: "")
             }
         }
-        #expect(find(3) == [])
-        #expect(
-            find(4) == [
+        expect(find(3), equals: [])
+        expect(
+            find(4),
+            equals: [
                 "cloakroom.yaml:6:29: warning: upstreams.api.pool.maxConnections: 15 connections are few for 2 targets"
                     + " and 4 event loops: connections are rarely reused (raise it to 16 or more, or lower eventLoops)"
             ])
@@ -151,14 +155,15 @@ import Testing
             of: Self.target, with: "[\"http://a\"]\n    retry: { attemptTimeout: 30s }")
         let fixture = try ConfigFixture(yaml)
         let config = try fixture.load()
-        #expect(
+        expect(
             config.problems(UpstreamCapacityRules.findings(in: config.configuration, loops: 1)).map {
                 $0.description.replacing(fixture.path + "/", with: "")
-            } == [
+            },
+            equals: [
                 "cloakroom.yaml:6:30: warning: upstreams.api.retry.attemptTimeout: has no effect: the response head of"
                     + " all attempts has to arrive within 30s (shorten it, or raise responseHeadTimeout)"
             ])
         let raised = try fixture.load(overrides: [("routes.1.responseHeadTimeout", "31s")])
-        #expect(UpstreamCapacityRules.findings(in: raised.configuration, loops: 1) == [])
+        expect(UpstreamCapacityRules.findings(in: raised.configuration, loops: 1), equals: [])
     }
 }

@@ -1,6 +1,7 @@
 import CloakroomConfig
 import CloakroomCore
 import Foundation
+import TestSupport
 import Testing
 
 @Suite("Placeholders and variable references instead of secrets")
@@ -56,15 +57,15 @@ struct VariableReferenceTests {
     func inTheFile(_ reference: String) throws {
         for secret in Self.secrets {
             let lines = try ConfigFixture(secret.yaml(reference)).valueErrors()
-            #expect(lines.count == 1, "\(lines)")
+            expect(lines.count, equals: 1, "\(lines)")
             let line = lines.first ?? ""
-            #expect(line.contains(": \(secret.key)"), "\(line)")
-            #expect(line.contains("variable references are not supported"), "\(line)")
+            expect(line.contains(": \(secret.key)"), "\(line)")
+            expect(line.contains("variable references are not supported"), "\(line)")
             let variable =
                 "CLOAKROOM_" + secret.key.replacing(/[A-Z]/) { "_\($0.output)" }.replacing(".", with: "_").uppercased()
-            #expect(line.contains("set \(variable) "), "\(line)")
-            #expect(line.contains("\(secret.key)File"), "\(line)")
-            #expect(!line.contains(reference), "\(line)")
+            expect(line.contains("set \(variable) "), "\(line)")
+            expect(line.contains("\(secret.key)File"), "\(line)")
+            expect(!line.contains(reference), "\(line)")
         }
     }
 
@@ -79,8 +80,8 @@ struct VariableReferenceTests {
             (["CLOAKROOM_SESSION_SECRETS": "$MY_TOKEN"], []),
         ] as [([String: String], [(key: String, value: String)])] {
             let lines = directory.valueErrors(environment: environment, overrides: overrides)
-            #expect(lines.count == 1, "\(lines)")
-            #expect(
+            expect(lines.count, equals: 1, "\(lines)")
+            expect(
                 lines.allSatisfy { $0.contains("variable references are not supported") && !$0.contains("MY_TOKEN") },
                 "\(lines)"
             )
@@ -94,7 +95,7 @@ struct VariableReferenceTests {
         ])
     func others(_ secret: String) throws {
         let directory = try ConfigFixture(Self.secrets[0].yaml(secret))
-        #expect(try directory.load().configuration.upstreams[0].apiToken?.value == Secret(secret))
+        try expect(directory.load().configuration.upstreams[0].apiToken?.value, equals: Secret(secret))
     }
 
     /// The same configuration with a listener that other machines can reach.
@@ -113,10 +114,10 @@ struct VariableReferenceTests {
         ])
     func placeholders(_ secret: String) throws {
         let local = try ConfigFixture(Self.secrets[0].yaml(secret))
-        #expect(local.valueErrors() == [])
+        expect(local.valueErrors(), equals: [])
         let lines = try exposed(Self.secrets[0].yaml(secret)).valueErrors()
-        #expect(lines.count == 1, "\(lines)")
-        #expect(
+        expect(lines.count, equals: 1, "\(lines)")
+        expect(
             lines.allSatisfy {
                 $0.contains("upstreams.api.apiToken.value: must not be a published placeholder")
                     && !$0.contains(secret)
@@ -128,22 +129,22 @@ struct VariableReferenceTests {
         arguments: ["signIn", "refresh", "revoke"])
     func clientSecret(call: String) throws {
         let lines = try exposed(Self.call(call, "your-secret")).valueErrors()
-        #expect(lines.count == 2, "\(lines)")
-        #expect(
+        expect(lines.count, equals: 2, "\(lines)")
+        expect(
             lines.contains {
                 $0.contains("upstreams.api.client.secret: must not be a published placeholder")
                     && $0.contains("that the upstream issued") && !$0.contains("your-secret")
             }, "\(lines)")
-        #expect(try ConfigFixture(Self.call(call, "your-secret")).valueErrors() == [])
+        try expect(ConfigFixture(Self.call(call, "your-secret")).valueErrors(), equals: [])
     }
 
     @Test(
         "A value that only contains a word of a placeholder is a secret, and so is any field of a collector",
         arguments: ["test-48151623421108839201", "1234567890token0987654321", "yourself-4f1b"])
     func exposedSecrets(_ secret: String) throws {
-        #expect(try exposed(Self.secrets[0].yaml(secret)).valueErrors() == [])
+        try expect(exposed(Self.secrets[0].yaml(secret)).valueErrors(), equals: [])
         let tenant = ["OTEL_EXPORTER_OTLP_HEADERS": "X-Scope-OrgID=demo"]
-        #expect(try exposed(Self.secrets[0].yaml(secret)).valueErrors(environment: tenant) == [])
+        try expect(exposed(Self.secrets[0].yaml(secret)).valueErrors(environment: tenant), equals: [])
     }
 
     @Test(
@@ -152,10 +153,10 @@ struct VariableReferenceTests {
     func adminOnly() throws {
         let token = "changeme-changeme-changeme"
         let yaml = ConfigFixture.good + "admin: { token: \(token), address: \"ADDRESS:0\" }\n"
-        #expect(try ConfigFixture(yaml.replacingOccurrences(of: "ADDRESS", with: "127.0.0.1")).valueErrors() == [])
+        try expect(ConfigFixture(yaml.replacingOccurrences(of: "ADDRESS", with: "127.0.0.1")).valueErrors(), equals: [])
         let lines = try ConfigFixture(yaml.replacingOccurrences(of: "ADDRESS", with: "0.0.0.0")).valueErrors()
-        #expect(lines.count == 1, "\(lines)")
-        #expect(
+        expect(lines.count, equals: 1, "\(lines)")
+        expect(
             lines.allSatisfy { $0.contains("admin.token: must not be a published placeholder") && !$0.contains(token) },
             "\(lines)")
     }
@@ -182,9 +183,9 @@ struct VariableReferenceTests {
                 }
             }
         }
-        #expect(literals.isSuperset(of: ["demo-api-token", "replace", "secret"]), "\(literals)")
+        expect(literals.isSuperset(of: ["demo-api-token", "replace", "secret"]), "\(literals)")
         for literal in literals {
-            #expect(try exposed(Self.secrets[0].yaml(literal)).valueErrors().count == 1, "\(literal)")
+            try expect(exposed(Self.secrets[0].yaml(literal)).valueErrors().count, equals: 1, "\(literal)")
         }
     }
 }

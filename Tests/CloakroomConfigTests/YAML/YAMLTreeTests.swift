@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import CloakroomConfig
@@ -9,28 +10,29 @@ import Testing
 
     @Test func everyKeyKeepsItsPlace() throws {
         let tree = try tree("a:\n  - b: 1\n    c: [x, y]\nd: ~\n")
-        #expect(
-            tree.order == [
+        expect(
+            tree.order,
+            equals: [
                 ["a"], ["a", "0"], ["a", "0", "b"], ["a", "0", "c"], ["a", "0", "c", "0"], ["a", "0", "c", "1"], ["d"],
             ])
-        #expect(tree[["a"]]?.shape == .list(count: 1))
-        #expect(tree[["a", "0"]]?.shape == .section(["b", "c"]))
-        #expect(tree[["a", "0", "b"]]?.key == FilePosition(line: 2, column: 5))
-        #expect(tree[["a", "0", "b"]]?.value == FilePosition(line: 2, column: 8))
-        #expect(tree[["a", "0", "c", "1"]]?.value == FilePosition(line: 3, column: 12))
-        #expect(tree[["d"]]?.shape == .empty)
+        expect(tree[["a"]]?.shape, equals: .list(count: 1))
+        expect(tree[["a", "0"]]?.shape, equals: .section(["b", "c"]))
+        expect(tree[["a", "0", "b"]]?.key, equals: FilePosition(line: 2, column: 5))
+        expect(tree[["a", "0", "b"]]?.value, equals: FilePosition(line: 2, column: 8))
+        expect(tree[["a", "0", "c", "1"]]?.value, equals: FilePosition(line: 3, column: 12))
+        expect(tree[["d"]]?.shape, equals: .empty)
     }
 
     @Test func aValueInQuotesIsNeverEmpty() throws {
         let tree = try tree("a: \"\"\nb: '~'\nc: \"null\"\n")
-        #expect(tree[["a"]]?.shape == .scalar(""))
-        #expect(tree[["b"]]?.shape == .scalar("~"))
-        #expect(tree[["c"]]?.shape == .scalar("null"))
+        expect(tree[["a"]]?.shape, equals: .scalar(""))
+        expect(tree[["b"]]?.shape, equals: .scalar("~"))
+        expect(tree[["c"]]?.shape, equals: .scalar("null"))
     }
 
     @Test func aliasesStandForWhatTheyName() throws {
         let tree = try tree("a: &x { k: v }\nb: *x\n")
-        #expect(tree[["b", "k"]]?.shape == .scalar("v"))
+        expect(tree[["b", "k"]]?.shape, equals: .scalar("v"))
     }
 
     @Test func aliasesThatMultiplyAreRejected() {
@@ -40,7 +42,7 @@ import Testing
             yaml += "a\(level): &a\(level) [" + Array(repeating: item, count: 10).joined(separator: ", ") + "]\n"
         }
         let error = #expect(throws: YAMLTree.YAMLSyntaxError.self) { try tree(yaml) }
-        #expect(error?.valueError.message == "the file must have at most 200,000 entries")
+        expect(error?.valueError.message, equals: "the file must have at most 200,000 entries")
     }
 
     @Test(
@@ -51,7 +53,7 @@ import Testing
         var yaml = "a0: &a0 \(open)\(close)\n"
         for link in 0..<links { yaml += "a\(link + 1): &a\(link + 1) \(open)*a\(link)\(close)\n" }
         let error = #expect(throws: YAMLTree.YAMLSyntaxError.self) { try tree(yaml) }
-        #expect(error?.valueError.message == "values must be nested at most 32 deep")
+        expect(error?.valueError.message, equals: "values must be nested at most 32 deep")
     }
 
     @Test(
@@ -65,20 +67,20 @@ import Testing
         var yaml = "a0: &a0 [x, x, x]\n"
         for level in 1...30 { yaml += "a\(level): &a\(level) [*a\(level - 1), *a\(level - 1), *a\(level - 1)]\n" }
         let error = #expect(throws: YAMLTree.YAMLSyntaxError.self) { try tree(yaml + last) }
-        #expect(error?.valueError.message == "a key must be no alias and contain none")
-        #expect(error?.position == FilePosition(line: line, column: column))
+        expect(error?.valueError.message, equals: "a key must be no alias and contain none")
+        expect(error?.position, equals: FilePosition(line: line, column: column))
     }
 
     @Test func asterisksThatAreNoAliasesAreKept() throws {
         let tree = try tree("a: /files/*\n\"*b\": '*x' # *y\nc*: |\n  *z\nd: [\"*\", e*]\n")
-        #expect(tree.order == [["a"], ["*b"], ["c*"], ["d"], ["d", "0"], ["d", "1"]])
-        #expect(tree[["a"]]?.shape == .scalar("/files/*"))
-        #expect(tree[["*b"]]?.shape == .scalar("*x"))
-        #expect(tree[["c*"]]?.shape == .scalar("*z\n"))
+        expect(tree.order, equals: [["a"], ["*b"], ["c*"], ["d"], ["d", "0"], ["d", "1"]])
+        expect(tree[["a"]]?.shape, equals: .scalar("/files/*"))
+        expect(tree[["*b"]]?.shape, equals: .scalar("*x"))
+        expect(tree[["c*"]]?.shape, equals: .scalar("*z\n"))
         let error = #expect(throws: YAMLTree.YAMLSyntaxError.self) {
             try YAMLTree(yaml: "\"*k\": 1\n\"*k\": 2\n") { _ in }
         }
-        #expect(error?.key == "*k")
+        expect(error?.key, equals: "*k")
     }
 
     @Test(
@@ -86,7 +88,7 @@ import Testing
         arguments: [("a: { k: 1, b: 2, \"k\": 3 }\n", "k", 1, 6), ("é: 1\r\nx: 1\r\ny: 2\r\nx: 2\r\n", "x", 2, 1)])
     func keyTwice(_ yaml: String, _ key: String, _ line: Int, _ column: Int) {
         let error = #expect(throws: YAMLTree.YAMLSyntaxError.self) { try tree(yaml) }
-        #expect(error?.key == key)
-        #expect(error?.position == FilePosition(line: line, column: column))
+        expect(error?.key, equals: key)
+        expect(error?.position, equals: FilePosition(line: line, column: column))
     }
 }

@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @Suite("Credentials")
@@ -10,7 +11,7 @@ struct CredentialsTests {
             "名@例え.jp",
         ])
     func accepted(email: String) throws {
-        #expect(try Credentials(email: email, password: Secret("x")).name == email)
+        try expect(Credentials(email: email, password: Secret("x")).name, equals: email)
     }
 
     @Test(
@@ -37,8 +38,8 @@ struct CredentialsTests {
         ])
     func acceptedText(name: String) throws {
         let credentials = try Credentials(name: name, kind: .text, password: Secret("x"))
-        #expect(credentials.name == name)
-        #expect(credentials.account == AccountName(text: name))
+        expect(credentials.name, equals: name)
+        expect(credentials.account, equals: AccountName(text: name))
     }
 
     @Test(
@@ -64,7 +65,7 @@ struct CredentialsTests {
         var dumped = ""
         dump(credentials, to: &dumped)
         for text in ["\(credentials)", String(reflecting: credentials), dumped] {
-            #expect(!text.contains("canary"))
+            expect(!text.contains("canary"))
         }
     }
 }

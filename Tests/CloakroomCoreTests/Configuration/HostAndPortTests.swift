@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @Suite("A host and a port")
@@ -10,8 +11,8 @@ struct HostAndPortTests {
             ("api.example.com:443", "api.example.com", 443), ("a_b-c:1", "a_b-c", 1),
         ])
     func good(text: String, host: String, port: Int) {
-        #expect(HostAndPort(text) == HostAndPort(host: host, port: port))
-        #expect(HostAndPort(text)?.description == text)
+        expect(HostAndPort(text), equals: HostAndPort(host: host, port: port))
+        expect(HostAndPort(text)?.description, equals: text)
     }
 
     @Test(
@@ -24,6 +25,6 @@ struct HostAndPortTests {
             "a\r\nb:80", "a\u{0}:80", "[fe80::1%eth0]:80", "a:٨", "a,b:80",
         ])
     func bad(text: String) {
-        #expect(HostAndPort(text) == nil)
+        expect(HostAndPort(text), equals: nil)
     }
 }

@@ -1,4 +1,5 @@
 import CloakroomWire
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -42,7 +43,7 @@ struct CORSPolicyTests {
     @Test("Trusted-only origins, wildcards and null do not enable CORS", arguments: ["*", "null", "https://*"])
     func nothingToSwitchOn(entry: String) {
         let configuration = CrossSiteConfiguration(trustedOrigins: ["https://partner.test"], corsOrigins: [entry])
-        #expect(!CORSPolicy(configuration, injectable: []).isEnabled)
+        expect(!CORSPolicy(configuration, injectable: []).isEnabled)
     }
 
     @Test(
@@ -53,26 +54,29 @@ struct CORSPolicyTests {
         ])
     func stranger(origin: String) throws {
         let asked = try ask("Origin: \(origin)", "Access-Control-Request-Method: POST")
-        #expect(asked.standing == .notAllowed)
-        #expect(asked.response == ["Vary: Origin", ""])
-        #expect(asked.isPreflight)
-        #expect(
-            asked.preflight() == [
+        expect(asked.standing, equals: .notAllowed)
+        expect(asked.response, equals: ["Vary: Origin", ""])
+        expect(asked.isPreflight)
+        expect(
+            asked.preflight(),
+            equals: [
                 "Vary: Origin, Access-Control-Request-Method, Access-Control-Request-Headers", "",
             ])
     }
 
     @Test("A request with no origin or with two origins is not allowed")
     func noneOrTwo() throws {
-        #expect(try ask().standing == .notAllowed)
-        #expect(try ask("Origin: https://app.example.com", "Origin: https://app.example.com").standing == .notAllowed)
+        try expect(ask().standing, equals: .notAllowed)
+        try expect(
+            ask("Origin: https://app.example.com", "Origin: https://app.example.com").standing, equals: .notAllowed)
     }
 
     @Test("A preflight has an origin and a requested method")
     func preflight() throws {
-        #expect(try ask("Origin: https://app.example.com", "access-control-request-method: PUT").asksAbout == "PUT")
-        #expect(try !ask("Origin: https://app.example.com").isPreflight)
-        #expect(try !ask("Access-Control-Request-Method: PUT").isPreflight)
+        try expect(
+            ask("Origin: https://app.example.com", "access-control-request-method: PUT").asksAbout, equals: "PUT")
+        try expect(!ask("Origin: https://app.example.com").isPreflight)
+        try expect(!ask("Access-Control-Request-Method: PUT").isPreflight)
     }
 
     @Test("Invalid field names, wildcards and names that the gateway injects are not allowed")
@@ -81,11 +85,11 @@ struct CORSPolicyTests {
             "Origin: https://app.example.com", "Access-Control-Request-Method: POST",
             "Access-Control-Request-Headers: x-a, *, x b, x:c, \u{e9}, x-api-token, X_Api.Token, x-client-cert-subject,"
                 + " x\"d, ,, x-e*")
-        #expect(asked.preflight().filter { $0.contains("Allow-Headers") } == ["Access-Control-Allow-Headers: x-a"])
+        expect(asked.preflight().filter { $0.contains("Allow-Headers") }, equals: ["Access-Control-Allow-Headers: x-a"])
         let none = try ask(
             "Origin: https://app.example.com", "Access-Control-Request-Method: POST",
             "Access-Control-Request-Headers: *")
-        #expect(none.preflight().filter { $0.contains("Allow-Headers") }.isEmpty)
+        expect(empty: none.preflight().filter { $0.contains("Allow-Headers") })
     }
 
     @Test("At most 64 field names are allowed per preflight")
@@ -94,8 +98,8 @@ struct CORSPolicyTests {
         let asked = try ask(
             "Origin: https://app.example.com", "Access-Control-Request-Method: POST",
             "Access-Control-Request-Headers: \(names)")
-        let line = try #require(asked.preflight().first { $0.contains("Allow-Headers") })
-        #expect(line.hasSuffix(" x-64"))
-        #expect(line.filter { $0 == "," }.count == 63)
+        let line = try require(asked.preflight().first { $0.contains("Allow-Headers") })
+        expect(line.hasSuffix(" x-64"))
+        expect(line.filter { $0 == "," }.count, equals: 63)
     }
 }

@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @Suite("The metadata of a request")
@@ -13,7 +14,7 @@ struct FetchMetadataTests {
             FetchMetadata(isGET: true, accept: html), FetchMetadata(isGET: true, accept: "TEXT/HTML ; q=0.1"),
         ])
     func navigation(request: FetchMetadata) {
-        #expect(request.isNavigation)
+        expect(request.isNavigation)
     }
 
     @Test(
@@ -30,7 +31,7 @@ struct FetchMetadataTests {
             (FetchMetadata(isGET: true, accept: "text/html;level=1 ; q=0.0, xtext/html, text/htmlx"), false),
         ])
     func shown(request: FetchMetadata, isShown: Bool) {
-        #expect(request.isShown == isShown)
+        expect(request.isShown, equals: isShown)
     }
 
     @Test(
@@ -41,19 +42,19 @@ struct FetchMetadataTests {
         ] as [(String?, Bool, Bool)])
     func scripts(mode: String?, mayHaveScriptFields: Bool, hidesResponse: Bool) {
         let request = FetchMetadata(isGET: false, mode: mode, destination: "document")
-        #expect(request.mayHaveScriptFields == mayHaveScriptFields && request.hidesResponse == hidesResponse)
+        expect(request.mayHaveScriptFields == mayHaveScriptFields && request.hidesResponse == hidesResponse)
         // Of a service worker, or of a frame.
-        #expect(!FetchMetadata(isGET: false, mode: mode, destination: "empty").hidesResponse)
-        #expect(!FetchMetadata(isGET: false, mode: mode).hidesResponse)
+        expect(!FetchMetadata(isGET: false, mode: mode, destination: "empty").hidesResponse)
+        expect(!FetchMetadata(isGET: false, mode: mode).hidesResponse)
     }
 
     @Test("Only the first 1,024 bytes of Accept are read", arguments: [",", ";", "a,", "a;", "text/html;q=0,"])
     func bound(unit: String) {
         let filler = String(repeating: unit, count: 2_000)
         let start = filler.prefix((1_024 - 10) / unit.count * unit.count).dropLast() + ","
-        #expect(FetchMetadata(isGET: true, accept: start + "text/html").isShown)
-        #expect(FetchMetadata(isGET: true, accept: start + "text/html," + filler).isShown)
-        #expect(!FetchMetadata(isGET: true, accept: filler + ",text/html").isShown)
+        expect(FetchMetadata(isGET: true, accept: start + "text/html").isShown)
+        expect(FetchMetadata(isGET: true, accept: start + "text/html," + filler).isShown)
+        expect(!FetchMetadata(isGET: true, accept: filler + ",text/html").isShown)
     }
 
     @Test(
@@ -81,13 +82,13 @@ struct FetchMetadataTests {
             FetchMetadata(isGET: true, purpose: "prefetch; anonymous-client-ip", accept: html),
         ])
     func xhrIsNeverRedirected(request: FetchMetadata) {
-        #expect(!request.isNavigation)
+        expect(!request.isNavigation)
     }
 
     @Test("Every field that decides is named in Vary")
     func vary() {
         for name in ["Sec-Fetch-Mode", "Sec-Fetch-Dest", "Sec-Purpose", "Accept"] {
-            #expect(FetchMetadata.vary.contains(name))
+            expect(FetchMetadata.vary.contains(name))
         }
     }
 
@@ -98,6 +99,6 @@ struct FetchMetadataTests {
             ("", false), ("None", false), ("none, none", false),
         ] as [(String?, Bool)])
     func origin(site: String?, isOwn: Bool) {
-        #expect(FetchMetadata(isGET: true, site: site).isOwn == isOwn)
+        expect(FetchMetadata(isGET: true, site: site).isOwn, equals: isOwn)
     }
 }

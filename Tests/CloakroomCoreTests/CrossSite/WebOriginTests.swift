@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @Suite("Web origins (RFC 6454)")
@@ -18,9 +19,9 @@ struct WebOriginTests {
             ("http://10.0.0.1:5173", "http://10.0.0.1:5173"),
         ])
     func read(text: String, canonical: String) throws {
-        let origin = try #require(WebOrigin(text))
-        #expect("\(origin)" == canonical)
-        #expect(origin == WebOrigin(canonical))
+        let origin = try require(WebOrigin(text))
+        expect("\(origin)", equals: canonical)
+        expect(origin, equals: WebOrigin(canonical))
     }
 
     @Test(
@@ -34,6 +35,6 @@ struct WebOriginTests {
             "https://app.example.com\r\nX: y",
         ])
     func rejected(text: String) {
-        #expect(WebOrigin(text) == nil)
+        expect(WebOrigin(text), equals: nil)
     }
 }

@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @Suite("gRPC: deadlines, statuses and media types")
@@ -10,14 +11,14 @@ struct GRPCTests {
             ("7u", 7_000), ("99999999n", 99_999_999), ("0S", 0), ("99999999H", UInt64.max / 2),
         ] as [(String, UInt64)])
     func timeout(text: String, nanoseconds: UInt64) {
-        #expect(GRPCTimeout.nanoseconds(Array(text.utf8).span) == nanoseconds)
+        expect(GRPCTimeout.nanoseconds(Array(text.utf8).span), equals: nanoseconds)
     }
 
     @Test(
         "Other values are no timeouts",
         arguments: ["", "S", "1", "1s", "1h", "123456789S", "-1S", "1.5S", " 1S", "1S ", "aS"])
     func malformedTimeout(text: String) {
-        #expect(GRPCTimeout.nanoseconds(Array(text.utf8).span) == nil)
+        expect(GRPCTimeout.nanoseconds(Array(text.utf8).span), equals: nil)
     }
 
     @Test(
@@ -26,15 +27,16 @@ struct GRPCTests {
             (401, 16), (403, 7), (404, 12), (429, 8), (503, 14), (504, 4), (502, 14), (400, 13), (413, 8), (500, 2),
         ])
     func status(http: Int, grpc: Int) {
-        #expect(GRPCStatus(httpStatus: http).rawValue == grpc)
+        expect(GRPCStatus(httpStatus: http).rawValue, equals: grpc)
     }
 
     @Test("The message of a response is percent-encoded, so that it cannot add fields")
     func message() {
         let lines = String(
             decoding: GRPCStatus.unavailable.trailersOnlyLines(message: "50% \u{e9}\r\nx: y"), as: UTF8.self)
-        #expect(
-            lines == "Content-Type: application/grpc\r\ngrpc-status: 14\r\ngrpc-message: 50%25 %C3%A9%0D%0Ax: y\r\n")
+        expect(
+            lines,
+            equals: "Content-Type: application/grpc\r\ngrpc-status: 14\r\ngrpc-message: 50%25 %C3%A9%0D%0Ax: y\r\n")
     }
 
     @Test(
@@ -44,7 +46,7 @@ struct GRPCTests {
             ("application/grpc-web", false), ("application/json", false), ("", false),
         ])
     func mediaType(text: String, matches: Bool) {
-        #expect(GRPCContentType.matches(Array(text.utf8).span) == matches)
+        expect(GRPCContentType.matches(Array(text.utf8).span), equals: matches)
     }
 
     @Test(
@@ -52,7 +54,7 @@ struct GRPCTests {
         arguments: [("0", 0), ("14", 14), ("16", 16), ("17", nil), ("", nil), ("-1", nil), ("014", nil)]
             as [(String, Int?)])
     func field(text: String, status: Int?) {
-        #expect(GRPCStatus(Array(text.utf8).span)?.rawValue == status)
+        expect(GRPCStatus(Array(text.utf8).span)?.rawValue, equals: status)
     }
 }
 
@@ -60,11 +62,11 @@ struct GRPCTests {
 struct GRPCHealthTests {
     @Test("A request is one message with the name of the service")
     func request() {
-        #expect(GRPCHealth.request(service: "") == [0, 0, 0, 0, 0])
-        #expect(GRPCHealth.request(service: "a.B") == [0, 0, 0, 0, 5, 0x0a, 3, 0x61, 0x2e, 0x42])
+        expect(GRPCHealth.request(service: ""), equals: [0, 0, 0, 0, 0])
+        expect(GRPCHealth.request(service: "a.B"), equals: [0, 0, 0, 0, 5, 0x0a, 3, 0x61, 0x2e, 0x42])
         let long = GRPCHealth.request(service: String(repeating: "a", count: 200))
-        #expect(Array(long[..<8]) == [0, 0, 0, 0, 203, 0x0a, 0xc8, 0x01])
-        #expect(long.count == 208)
+        expect(Array(long[..<8]), equals: [0, 0, 0, 0, 203, 0x0a, 0xc8, 0x01])
+        expect(long.count, equals: 208)
     }
 
     @Test(
@@ -74,7 +76,7 @@ struct GRPCHealthTests {
             ([0, 0, 0, 0, 6, 0x12, 2, 1, 2, 8, 1], .serving), ([0, 0, 0, 0, 3, 8, 0x81, 0], .serving),
         ] as [([UInt8], GRPCHealth.Status)])
     func status(body: [UInt8], status: GRPCHealth.Status) {
-        #expect(GRPCHealth.status(ofBody: body.span) == status)
+        expect(GRPCHealth.status(ofBody: body.span), equals: status)
     }
 
     @Test(
@@ -88,6 +90,6 @@ struct GRPCHealthTests {
             [0, 0, 0, 0, 11, 0x12] + [UInt8](repeating: 0xff, count: 9) + [0x01],
         ] as [[UInt8]])
     func malformed(body: [UInt8]) {
-        #expect(GRPCHealth.status(ofBody: body.span) == nil)
+        expect(GRPCHealth.status(ofBody: body.span), equals: nil)
     }
 }

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -5,7 +6,7 @@ import Testing
 @Suite("A claim in a field")
 struct ClaimFieldValueTests {
     private func claim(_ json: String) throws -> JSONValue {
-        try #require(JSONValue(document: Array(json.utf8)))
+        try require(JSONValue(document: Array(json.utf8)))
     }
 
     @Test(
@@ -17,41 +18,43 @@ struct ClaimFieldValueTests {
             ("9007199254740991", "9007199254740991"), ("-9007199254740991", "-9007199254740991"),
         ])
     func scalars(json: String, value: String) throws {
-        #expect(ClaimFieldValue.of(try claim(json)) == .value(value))
+        expect(ClaimFieldValue.of(try claim(json)), equals: .value(value))
     }
 
     @Test("Identity rule 22: a group with a comma stays one")
     func groupWithACommaStaysOne() throws {
         let comma = UInt8(ascii: ",")
-        #expect(ClaimFieldValue.of(try claim(#"["a","b"]"#), separator: comma) == .value("a,b"))
-        #expect(ClaimFieldValue.of(try claim(#"["a,b"]"#), separator: comma) == .value("a%2Cb"))
-        #expect(ClaimFieldValue.of(try claim(#"["a%2Cb"]"#), separator: comma) == .value("a%252Cb"))
-        #expect(ClaimFieldValue.of(try claim(#"["a,b","c"]"#), separator: UInt8(ascii: "|")) == .value("a,b|c"))
-        #expect(ClaimFieldValue.of(try claim(#"["a",1,true]"#), separator: comma) == .value("a,1,true"))
+        expect(ClaimFieldValue.of(try claim(#"["a","b"]"#), separator: comma), equals: .value("a,b"))
+        expect(ClaimFieldValue.of(try claim(#"["a,b"]"#), separator: comma), equals: .value("a%2Cb"))
+        expect(ClaimFieldValue.of(try claim(#"["a%2Cb"]"#), separator: comma), equals: .value("a%252Cb"))
+        expect(ClaimFieldValue.of(try claim(#"["a,b","c"]"#), separator: UInt8(ascii: "|")), equals: .value("a,b|c"))
+        expect(ClaimFieldValue.of(try claim(#"["a",1,true]"#), separator: comma), equals: .value("a,1,true"))
     }
 
     @Test("Identity rule 22: a text with the join character is one group, like a list with it")
     func textWithACommaStaysOne() throws {
         let comma = UInt8(ascii: ",")
-        #expect(ClaimFieldValue.of(try claim(#""staff,admin""#), separator: comma) == .value("staff%2Cadmin"))
-        #expect(ClaimFieldValue.of(try claim(#"["staff,admin"]"#), separator: comma) == .value("staff%2Cadmin"))
-        #expect(ClaimFieldValue.of(try claim(#""staff""#), separator: comma) == .value("staff"))
-        #expect(ClaimFieldValue.of(try claim(#""a,b""#), separator: UInt8(ascii: "|")) == .value("a,b"))
-        #expect(ClaimFieldValue.of(try claim("-7"), separator: UInt8(ascii: "-")) == .value("%2D7"))
+        expect(ClaimFieldValue.of(try claim(#""staff,admin""#), separator: comma), equals: .value("staff%2Cadmin"))
+        expect(ClaimFieldValue.of(try claim(#"["staff,admin"]"#), separator: comma), equals: .value("staff%2Cadmin"))
+        expect(ClaimFieldValue.of(try claim(#""staff""#), separator: comma), equals: .value("staff"))
+        expect(ClaimFieldValue.of(try claim(#""a,b""#), separator: UInt8(ascii: "|")), equals: .value("a,b"))
+        expect(ClaimFieldValue.of(try claim("-7"), separator: UInt8(ascii: "-")), equals: .value("%2D7"))
     }
 
     @Test("No claim is no field, and not an empty one")
     func absent() throws {
-        #expect(ClaimFieldValue.of(nil) == .absent)
-        #expect(ClaimFieldValue.of(.null) == .absent)
-        #expect(ClaimFieldValue.of(try claim("[]"), separator: UInt8(ascii: ",")) == .absent)
+        expect(ClaimFieldValue.of(nil), equals: .absent)
+        expect(ClaimFieldValue.of(.null), equals: .absent)
+        expect(ClaimFieldValue.of(try claim("[]"), separator: UInt8(ascii: ",")), equals: .absent)
     }
 
     @Test(
         "An object, a list in a list and a list without a separator fail",
         arguments: [("{}", true), (#"[{"a":1}]"#, true), ("[[1]]", true), ("[null]", true), (#"["a"]"#, false)])
     func unsupported(json: String, hasSeparator: Bool) throws {
-        #expect(ClaimFieldValue.of(try claim(json), separator: hasSeparator ? UInt8(ascii: ",") : nil) == .unsupported)
+        expect(
+            ClaimFieldValue.of(try claim(json), separator: hasSeparator ? UInt8(ascii: ",") : nil), equals: .unsupported
+        )
     }
 
     @Test(
@@ -63,8 +66,8 @@ struct ClaimFieldValueTests {
     func inexact(json: String) throws {
         // A parser that rejects the number is as good.
         guard let number = JSONValue(document: Array(json.utf8)) else { return }
-        #expect(ClaimFieldValue.of(number) == .unsupported)
-        #expect(ClaimFieldValue.of(.array([.string("a"), number]), separator: UInt8(ascii: ",")) == .unsupported)
+        expect(ClaimFieldValue.of(number), equals: .unsupported)
+        expect(ClaimFieldValue.of(.array([.string("a"), number]), separator: UInt8(ascii: ",")), equals: .unsupported)
     }
 
     @Test("Different lists of texts have different values")
@@ -79,7 +82,7 @@ struct ClaimFieldValueTests {
                     Issue.record("\(items)")
                     continue
                 }
-                #expect(seen.updateValue(items, forKey: text) == nil, "\(text)")
+                expect(seen.updateValue(items, forKey: text), equals: nil, "\(text)")
             }
         }
     }

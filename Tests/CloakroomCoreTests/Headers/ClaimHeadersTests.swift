@@ -1,5 +1,6 @@
 import CloakroomWire
 import NIOCore
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -7,10 +8,10 @@ import Testing
 @Suite("Claim headers")
 struct ClaimHeadersTests {
     private static func lines(_ claims: String, _ headers: ClaimHeader...) throws -> [String]? {
-        let set = try #require(ClaimHeaders(UpstreamConfiguration(name: "a", targets: [], claimHeaders: headers)))
+        let set = try require(ClaimHeaders(UpstreamConfiguration(name: "a", targets: [], claimHeaders: headers)))
         let fields = SessionClaims(ProviderFixture.provenance(claims: claims)).fields(for: set)
         if fields.unrepresentable != nil {
-            #expect(fields.lines.isEmpty)
+            expect(empty: fields.lines)
             return nil
         }
         return String(decoding: fields.lines, as: UTF8.self).split(separator: "\r\n", omittingEmptySubsequences: false)
@@ -19,26 +20,26 @@ struct ClaimHeadersTests {
 
     @Test("Identity rule 22: every claim that the user has is a field, in the order of the configuration")
     func fields() throws {
-        #expect(
-            try Self.lines(
+        try expect(
+            Self.lines(
                 #"{"email":"a@b.c","admin":true,"level":3,"name":"J\u00f6 %"}"#, .init("X-User", claim: "sub"),
                 .init("X-Mail", claim: "email"), .init("X-Admin", claim: "admin"), .init("X-Level", claim: "level"),
-                .init("X-Name", claim: "name"), .init("X-Phone", claim: "phone"))
-                == [
-                    "X-User: u1", "X-Mail: a@b.c", "X-Admin: true", "X-Level: 3", "X-Name: J%C3%B6%20%25",
-                ])
+                .init("X-Name", claim: "name"), .init("X-Phone", claim: "phone")),
+            equals: [
+                "X-User: u1", "X-Mail: a@b.c", "X-Admin: true", "X-Level: 3", "X-Name: J%C3%B6%20%25",
+            ])
     }
 
     @Test("No claim, no field", arguments: ["{}", #"{"groups":null}"#, #"{"groups":[]}"#, #"{"groups":""}"#])
     func absent(claims: String) throws {
-        #expect(try Self.lines(claims, .init("X-Groups", claim: "groups", separator: UInt8(ascii: ","))) == [])
+        try expect(Self.lines(claims, .init("X-Groups", claim: "groups", separator: UInt8(ascii: ","))), equals: [])
     }
 
     @Test(
         "A claim that a field cannot contain leaves no fields at all",
         arguments: [#"{"a":{}}"#, #"{"a":[["b"]]}"#, #"{"a":["b"]}"#])
     func unrepresentable(claims: String) throws {
-        #expect(try Self.lines(claims, .init("X-User", claim: "sub"), .init("X-A", claim: "a")) == nil)
+        try expect(Self.lines(claims, .init("X-User", claim: "sub"), .init("X-A", claim: "a")), equals: nil)
     }
 
     @Test("The fields of a user have at most 16 KiB in total")
@@ -49,8 +50,8 @@ struct ClaimHeadersTests {
                 .init("X-B", claim: "a"))
         }
         let most = (ClaimHeaders.maxLength - 2 * "X-A: \r\n".utf8.count) / 2
-        #expect(try lines(most)?.count == 2)
-        #expect(try lines(most + 1) == nil)
+        try expect(lines(most)?.count, equals: 2)
+        try expect(lines(most + 1), equals: nil)
     }
 
     @Test("A sign-in fails with the name of a claim that a claim header of any upstream cannot contain")
@@ -67,10 +68,10 @@ struct ClaimHeadersTests {
         func unrepresentable(_ claims: String) -> String? {
             ClaimHeaders.unrepresentableClaim(of: ProviderFixture.provenance(claims: claims), upstreams: upstreams)
         }
-        #expect(unrepresentable("{}") == nil)
-        #expect(unrepresentable(#"{"groups":["a","b"],"address":"x","other":{}}"#) == nil)
-        #expect(unrepresentable(#"{"address":{"street":"x"}}"#) == "address")
-        #expect(unrepresentable(#"{"groups":[["a"]],"address":{}}"#) == "groups")
-        #expect(unrepresentable("no JSON") == nil)
+        expect(unrepresentable("{}"), equals: nil)
+        expect(unrepresentable(#"{"groups":["a","b"],"address":"x","other":{}}"#), equals: nil)
+        expect(unrepresentable(#"{"address":{"street":"x"}}"#), equals: "address")
+        expect(unrepresentable(#"{"groups":[["a"]],"address":{}}"#), equals: "groups")
+        expect(unrepresentable("no JSON"), equals: nil)
     }
 }

@@ -1,5 +1,6 @@
 import CloakroomWire
 import NIOCore
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -9,7 +10,7 @@ struct FieldChangesUnitTests {
     private func lines(
         _ changes: [FieldChange], receiving fields: String = "", status: Int = 200, isSecure: Bool = false
     ) throws -> String {
-        let compiled = try #require(FieldChanges(changes))
+        let compiled = try require(FieldChanges(changes))
         var head = try Self.head(fields)
         let bytes = head.bytes
         let present = compiled.apply(to: &head.fields, bytes.readableBytesUInt8Span)
@@ -21,18 +22,18 @@ struct FieldChangesUnitTests {
         var bytes = ByteBuffer(string: "HTTP/1.1 200 OK\r\n\(fields)\r\n")
         var head = ResponseHead()
         var parser = HeadParser(limits: HeadLimits())
-        #expect(try parser.parse(&bytes, into: &head))
+        try expect(parser.parse(&bytes, into: &head))
         return head
     }
 
     @Test("Values are split at names in braces, and other braces are literal")
     func split() throws {
-        let texts = try #require(FieldChanges.split("a{b.c}{d-1}{ {\"x\":1}}"))
-        #expect(texts.map(\.literal) == ["a", "", "{ {\"x\":1}}"])
-        #expect(texts.map(\.name) == ["b.c", "d-1", nil])
-        #expect(FieldChanges.split("{a") == nil)
-        #expect(FieldChanges.split("{a b}") == nil)
-        #expect(FieldChanges.split("{{a}}")?.map(\.literal) == ["{", "}"])
+        let texts = try require(FieldChanges.split("a{b.c}{d-1}{ {\"x\":1}}"))
+        expect(texts.map(\.literal), equals: ["a", "", "{ {\"x\":1}}"])
+        expect(texts.map(\.name), equals: ["b.c", "d-1", nil])
+        expect(FieldChanges.split("{a") == nil)
+        expect(FieldChanges.split("{a b}") == nil)
+        expect(FieldChanges.split("{{a}}")?.map(\.literal), equals: ["{", "}"])
     }
 
     @Test("With the most names of two sections, a preset and HSTS, each name has its bit")
@@ -42,35 +43,36 @@ struct FieldChangesUnitTests {
         for (index, change) in all.enumerated() {
             let received = try lines(all, receiving: "\(change.name.uppercased()): a\r\n", isSecure: true)
             let expected = all.enumerated().filter { $0.offset != index || $0.element.kind != .default }
-            #expect(
-                received == expected.map { "\($0.element.name): \($0.element.value)\r\n" }.joined(), "\(change.name)")
+            expect(
+                received, equals: expected.map { "\($0.element.name): \($0.element.value)\r\n" }.joined(),
+                "\(change.name)")
         }
     }
 
     @Test("A default that is sent already is omitted, and all others are not")
     func defaults() throws {
         let changes = [FieldChange(.default, "X-A", "1"), FieldChange(.default, "X-B", "{request_id}")]
-        #expect(try lines(changes) == "X-A: 1\r\nX-B: id\r\n")
-        #expect(try lines(changes, receiving: "x-a: 2\r\nX-Ab: 1\r\nX: 1\r\n") == "X-B: id\r\n")
-        #expect(try lines(changes, receiving: "X_A: 2\r\n") == "X-A: 1\r\nX-B: id\r\n")
-        #expect(try lines(changes, status: 304) == "")
+        try expect(lines(changes), equals: "X-A: 1\r\nX-B: id\r\n")
+        try expect(lines(changes, receiving: "x-a: 2\r\nX-Ab: 1\r\nX: 1\r\n"), equals: "X-B: id\r\n")
+        try expect(lines(changes, receiving: "X_A: 2\r\n"), equals: "X-A: 1\r\nX-B: id\r\n")
+        try expect(lines(changes, status: 304), equals: "")
     }
 
     @Test("A field that Connection names is not present")
     func nominated() throws {
         let policy = ResponseHeaderPolicy(cookie: SessionCookie(CookieConfiguration()))
         var head = try Self.head("Connection: x-a\r\nX-A: 2\r\n")
-        let changes = try #require(FieldChanges([FieldChange(.default, "X-A", "1")]))
-        #expect(policy.apply(&head, fields: changes).presentFields == 0)
+        let changes = try require(FieldChanges([FieldChange(.default, "X-A", "1")]))
+        expect(policy.apply(&head, fields: changes).presentFields, equals: 0)
         head = try Self.head("X-A: 2\r\n")
-        #expect(policy.apply(&head, fields: changes).presentFields != 0)
+        expect(policy.apply(&head, fields: changes).presentFields != 0)
         head.status = 103
-        #expect(policy.apply(&head, fields: changes).presentFields == 0)
+        expect(policy.apply(&head, fields: changes).presentFields, equals: 0)
     }
 
     @Test("A local response keeps its own fields")
     func local() throws {
-        let changes = try #require(
+        let changes = try require(
             FieldChanges([
                 FieldChange(.set, "Retry-After", "9"), FieldChange(.add, "Vary", "X"),
                 FieldChange(.default, "X-A", "1"),
@@ -78,7 +80,7 @@ struct FieldChangesUnitTests {
             ]))
         let own = Array("Retry-After: 1\r\nVary: Cookie\r\nServer: s\r\n".utf8)
         let added = changes.lines(besides: own, isSecure: false) { _, _ in }
-        #expect(String(decoding: added, as: UTF8.self) == "X-A: 1\r\n")
+        expect(String(decoding: added, as: UTF8.self), equals: "X-A: 1\r\n")
     }
 
     @Test("The changes of a route precede those of all routes and its preset, in whatever spelling")
@@ -95,23 +97,24 @@ struct FieldChangesUnitTests {
             FieldChange(.remove, "referrer-policy"), FieldChange(.remove, "Strict-Transport-Security"),
         ]
         let changes = configuration.responseChanges(of: route)
-        #expect(
-            changes.map(\.name) == [
+        expect(
+            changes.map(\.name),
+            equals: [
                 "x_a", "X-Frame-Options", "referrer-policy", "Strict-Transport-Security", "X-B", "Server",
                 "X-Content-Type-Options", "Cross-Origin-Resource-Policy", "Cross-Origin-Opener-Policy",
             ])
         route.responsePreset = FieldPreset.none
-        #expect(configuration.responseChanges(of: route).count == 6)
-        #expect(configuration.responseChanges(of: nil).count == 9)
+        expect(configuration.responseChanges(of: route).count, equals: 6)
+        expect(configuration.responseChanges(of: nil).count, equals: 9)
     }
 
     @Test("Only ids of an upstream or an issuer are user ids")
     func userID() {
-        #expect(AccountName(userID: "é 1", source: SessionSource(upstream: "api")).userID == "é 1")
-        #expect(AccountName(issuer: "https://id.test", subject: "s").userID == "s")
-        #expect(AccountName(email: "jo@example.com").userID == nil)
-        #expect(AccountName(text: "jo").userID == nil)
-        #expect(AccountName(canonicalBytes: [1] + [UInt8](repeating: 255, count: 9)).userID == "")
-        #expect(AccountName(canonicalBytes: []).userID == nil)
+        expect(AccountName(userID: "é 1", source: SessionSource(upstream: "api")).userID, equals: "é 1")
+        expect(AccountName(issuer: "https://id.test", subject: "s").userID, equals: "s")
+        expect(AccountName(email: "jo@example.com").userID, equals: nil)
+        expect(AccountName(text: "jo").userID, equals: nil)
+        expect(AccountName(canonicalBytes: [1] + [UInt8](repeating: 255, count: 9)).userID, equals: "")
+        expect(AccountName(canonicalBytes: []).userID, equals: nil)
     }
 }

@@ -1,4 +1,5 @@
 import CloakroomWire
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -32,21 +33,21 @@ struct FieldSyntaxTests {
                 if isEqual != (ASCII.lower(byte) == text[position]) { wrong.append("\(position): \(byte)") }
             }
         }
-        #expect(wrong.isEmpty, "\(wrong)")
-        #expect(Self.equals(received, text, count: count))
-        #expect(!Self.equals(received, text + [UInt8(ascii: "b")], count: count))
-        #expect(!Self.equals(received, text, count: count + 1))
+        expect(empty: wrong, "\(wrong)")
+        expect(Self.equals(received, text, count: count))
+        expect(!Self.equals(received, text + [UInt8(ascii: "b")], count: count))
+        expect(!Self.equals(received, text, count: count + 1))
     }
 
     @Test("A constant is compared as other names are")
     func constant() {
-        #expect(Self.equals(0, 18, "x-forwarded-method"))
-        #expect(!Self.equals(0, 18, "x-forwarded-methoe"))
-        #expect(!Self.equals(0, 18, "x-forwarded_method"))
-        #expect(!Self.equals(0, 17, "x-forwarded-method"))
-        #expect(Self.equals(20, 3, "get"))
-        #expect(Self.equals(20, 0, ""))
-        #expect(Self.hasPrefix("x-forwarded-"))
-        #expect(!Self.hasPrefix("x-forwarded-uri"))
+        expect(Self.equals(0, 18, "x-forwarded-method"))
+        expect(!Self.equals(0, 18, "x-forwarded-methoe"))
+        expect(!Self.equals(0, 18, "x-forwarded_method"))
+        expect(!Self.equals(0, 17, "x-forwarded-method"))
+        expect(Self.equals(20, 3, "get"))
+        expect(Self.equals(20, 0, ""))
+        expect(Self.hasPrefix("x-forwarded-"))
+        expect(!Self.hasPrefix("x-forwarded-uri"))
     }
 }

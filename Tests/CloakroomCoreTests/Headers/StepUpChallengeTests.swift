@@ -1,5 +1,6 @@
 import CloakroomCore
 import CloakroomWire
+import TestSupport
 import Testing
 
 @Suite("The challenge for another authentication")
@@ -19,8 +20,8 @@ struct StepUpChallengeTests {
             #"Negotiate abc==, Bearer max_age="5", error="insufficient_user_authentication""#,
         ])
     func recognized(value: String) throws {
-        #expect(try isPresent("A: b", "www-Authenticate: \(value)"))
-        #expect(try isPresent("WWW-Authenticate: Basic", "WWW-Authenticate: \(value)"))
+        try expect(isPresent("A: b", "www-Authenticate: \(value)"))
+        try expect(isPresent("WWW-Authenticate: Basic", "WWW-Authenticate: \(value)"))
     }
 
     @Test(
@@ -35,7 +36,7 @@ struct StepUpChallengeTests {
             #"Bearer error="insufficient_user_authentication\"#,
         ])
     func notRecognized(value: String) throws {
-        #expect(try !isPresent("WWW-Authenticate: \(value)"))
-        #expect(try !isPresent(#"X-Authenticate: Bearer error="insufficient_user_authentication""#))
+        try expect(!isPresent("WWW-Authenticate: \(value)"))
+        try expect(!isPresent(#"X-Authenticate: Bearer error="insufficient_user_authentication""#))
     }
 }

@@ -1,6 +1,7 @@
 import CloakroomCore
 import CloakroomWire
 import NIOCore
+import TestSupport
 import Testing
 
 @Suite("The trace context of a trusted peer")
@@ -16,10 +17,10 @@ struct TraceContextFieldsTests {
     @Test("W3C Trace Context §3.3.1: several tracestate fields are joined in order")
     func states() throws {
         let one = try read("traceparent: p\r\ntracestate: a=1")
-        #expect(one.parent == "p")
-        #expect(one.state == "tracestate: a=1\r\n")
+        expect(one.parent, equals: "p")
+        expect(one.state, equals: "tracestate: a=1\r\n")
         let several = try read("tracestate: a=1,b=2\r\nA: b\r\nTraceparent: p\r\nTracestate:\r\ntracestate: c=3")
-        #expect(several.state == "tracestate: a=1,b=2,c=3\r\n")
+        expect(several.state, equals: "tracestate: a=1,b=2,c=3\r\n")
     }
 
     @Test(
@@ -30,7 +31,7 @@ struct TraceContextFieldsTests {
         ] as [(String, String?)])
     func noState(lines: String, parent: String?) throws {
         let result = try read(lines)
-        #expect(result.parent == parent)
-        #expect(result.state.isEmpty)
+        expect(result.parent, equals: parent)
+        expect(empty: result.state)
     }
 }

@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @Suite("A host name in a certificate (RFC 9525 §6.3)")
@@ -11,7 +12,7 @@ struct CertificateNameTests {
             ("*.example.com", "api.example.com"), ("*.Example.com", "a-b.example.com"),
         ])
     func matches(presented: String, host: String) {
-        #expect(CertificateName.matches(Array(presented.utf8), host: host))
+        expect(CertificateName.matches(Array(presented.utf8), host: host))
     }
 
     @Test(
@@ -24,6 +25,6 @@ struct CertificateNameTests {
             ("api.example.com\0.evil.test", "api.example.com"), ("127.0.0.1", "localhost"),
         ])
     func differs(presented: String, host: String) {
-        #expect(!CertificateName.matches(Array(presented.utf8), host: host))
+        expect(!CertificateName.matches(Array(presented.utf8), host: host))
     }
 }

@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @Suite("The key of a client address")
@@ -12,13 +13,13 @@ struct ClientAddressKeyTests {
             ("2001:db8:0:1::1", "2001:db8:0:2::1", false), ("::1", "0.0.0.0", false),
         ])
     func blocks(one: String, other: String, areSame: Bool) throws {
-        let (one, other) = (try #require(ClientAddressKey(one)), try #require(ClientAddressKey(other)))
-        #expect((one == other) == areSame)
-        #expect((one.bytes == other.bytes) == areSame)
+        let (one, other) = (try require(ClientAddressKey(one)), try require(ClientAddressKey(other)))
+        expect((one == other), equals: areSame)
+        expect((one.bytes == other.bytes), equals: areSame)
     }
 
     @Test("is nil without an IP address", arguments: ["", "localhost", "192.0.2", "[::1]", "unix:/run/x"])
     func none(address: String) {
-        #expect(ClientAddressKey(address) == nil)
+        expect(ClientAddressKey(address), equals: nil)
     }
 }

@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @Suite("The URL of an endpoint")
@@ -12,10 +13,10 @@ struct EndpointURLTests {
             ("https://[2001:db8::1]/", "/", false),
         ])
     func accepted(text: String, target: String, hasQuery: Bool) throws {
-        let url = try #require(EndpointURL(text))
-        #expect(url.text == text)
-        #expect(url.target == target)
-        #expect(url.hasQuery == hasQuery)
+        let url = try require(EndpointURL(text))
+        expect(url.text, equals: text)
+        expect(url.target, equals: target)
+        expect(url.hasQuery, equals: hasQuery)
     }
 
     @Test(
@@ -29,14 +30,14 @@ struct EndpointURLTests {
             "https:/a", "https:a", "javascript:alert(1)", "https://a,b", "https://[::1",
         ])
     func rejected(text: String) {
-        #expect(EndpointURL(text) == nil)
+        expect(EndpointURL(text), equals: nil)
     }
 
     @Test("A URL is at most 2 KiB long")
     func length() {
         let start = "https://a/"
         let longest = start + String(repeating: "x", count: EndpointURL.maxLength - start.utf8.count)
-        #expect(EndpointURL(longest) != nil)
-        #expect(EndpointURL(longest + "x") == nil)
+        expect(EndpointURL(longest) != nil)
+        expect(EndpointURL(longest + "x"), equals: nil)
     }
 }

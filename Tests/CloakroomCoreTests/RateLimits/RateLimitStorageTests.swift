@@ -80,13 +80,13 @@ struct RateLimitStorageTests {
         var fleet = Fleet(3, Self.limit(), seed: seed)
         _ = try await fleet.run(seconds: 2, offered: 0)
         let now = fleet.now
-        #expect(fleet.gateways.map { $0.permitted(30, now: now) } == [20, 20, 20])
+        expect(fleet.gateways.map { $0.permitted(30, now: now) }, equals: [20, 20, 20])
         // A gateway that settled before the others have does not know of their requests until its next one.
         let few = try await fleet.run(seconds: 10)
         #expect(few <= 3)
         // One gateway alone would have permitted 80 requests by then.
         let more = try await few + fleet.run(seconds: 50)
-        #expect((18...24).contains(more), "\(more) instead of 20")
+        expect((18...24).contains(more), "\(more) instead of 20")
     }
 
     @Test("In the long run gateways permit together what one of them would", arguments: 1...2 as ClosedRange<UInt64>)
@@ -94,16 +94,16 @@ struct RateLimitStorageTests {
         var slow = Fleet(8, Self.limit(), seed: seed)
         _ = try await slow.run(seconds: 2, offered: 0)
         let five = try await slow.run(seconds: 300)
-        #expect((312...330).contains(five), "\(five) instead of 320")
+        expect((312...330).contains(five), "\(five) instead of 320")
         // Three times the rate is offered. The burst is 600.
         var fast = Fleet(3, Self.limit(100, .second, burst: nil), seed: seed)
         let ten = try await fast.run(seconds: 10)
-        #expect((1_580...1_650).contains(ten), "\(ten) instead of 1600")
+        expect((1_580...1_650).contains(ten), "\(ten) instead of 1600")
         // The burst takes less time than a period of settlement.
         var short = Fleet(3, Self.limit(500, .second, burst: 20), seed: seed)
         _ = try await short.run(seconds: 2, offered: 40)
         let two = try await short.run(seconds: 20, offered: 40)
-        #expect((9_800...10_200).contains(two), "\(two) instead of 10000")
+        expect((9_800...10_200).contains(two), "\(two) instead of 10000")
     }
 
     @Test(
@@ -117,11 +117,11 @@ struct RateLimitStorageTests {
         let before = try await fleet.run(seconds: 2)
         #expect(before <= 9)
         let during = try await fleet.run(seconds: 60)
-        #expect((45...63).contains(during), "\(during) instead of 60")
+        expect((45...63).contains(during), "\(during) instead of 60")
         fleet.store.setAway(false)
         _ = try await fleet.run(seconds: 60)
         let after = try await fleet.run(seconds: 60)
-        #expect((57...63).contains(after), "\(after) instead of 60")
+        expect((57...63).contains(after), "\(after) instead of 60")
     }
 
     @Test(
@@ -147,14 +147,14 @@ struct RateLimitStorageTests {
     @Test("What the store did not confirm is never charged again")
     func forgotten() async throws {
         let gateway = Gateway(store, Self.limit())
-        #expect(gateway.permitted(5, now: Self.second) == 5)
+        expect(gateway.permitted(5, now: Self.second), equals: 5)
         store.setAway(true)
         await #expect(throws: SessionStoreError.self) { try await gateway.settle(now: Self.second) }
         store.setAway(false)
         // Only the gateway is reported.
-        #expect(try await gateway.settle(now: Self.second))
-        #expect(store.keys.isEmpty)
-        #expect(gateway.permitted(20, now: Self.second) == 15)
+        try await expect(gateway.settle(now: Self.second))
+        expect(empty: store.keys)
+        expect(gateway.permitted(20, now: Self.second), equals: 15)
     }
 
     @Test(
@@ -181,38 +181,38 @@ struct RateLimitStorageTests {
         fleet.store.setFailing(Self.key | 64)
         _ = try await run(4)
         let during = try await run(60)
-        #expect((56...64).contains(during), "\(during) instead of 60")
+        expect((56...64).contains(during), "\(during) instead of 60")
         fleet.store.setFailing(nil)
         _ = try await run(10)
         let after = try await run(60)
-        #expect((56...64).contains(after), "\(after) instead of 60")
+        expect((56...64).contains(after), "\(after) instead of 60")
     }
 
     @Test("What a store that fails in part has replied delays its keys")
     func partialReply() async throws {
         let fleet = Fleet(2, Self.limit(), seed: 1)
-        for gateway in fleet.gateways { #expect(gateway.permitted(20, now: Self.second) == 20) }
-        #expect(fleet.gateways[1].permitted(1, of: 99 << 40, now: Self.second) == 1)
+        for gateway in fleet.gateways { expect(gateway.permitted(20, now: Self.second), equals: 20) }
+        expect(fleet.gateways[1].permitted(1, of: 99 << 40, now: Self.second), equals: 1)
         fleet.store.setFailing(99 << 40 | 64)
         try await fleet.gateways[0].settle(now: Self.second)
         await #expect(throws: SessionStoreError.self) { try await fleet.gateways[1].settle(now: Self.second) }
-        #expect(fleet.gateways[1].permitted(1, now: 3 * Self.second) == 0)
+        expect(fleet.gateways[1].permitted(1, now: 3 * Self.second), equals: 0)
     }
 
     @Test("A request that another limit rejects is not settled, nor are limits that are not shared")
     func nothing() async throws {
         let gateway = Gateway(store, Self.limit())
-        #expect(gateway.permitted(1, now: Self.second) == 1)
+        expect(gateway.permitted(1, now: Self.second), equals: 1)
         gateway.buckets.refund(Self.key, in: gateway.table, now: Self.second)
-        #expect(try await gateway.settle(now: Self.second))
-        #expect(try await gateway.settle(now: Self.second) == false)
-        #expect(store.keys.isEmpty)
-        #expect(gateway.permitted(30, now: Self.second) == 20)
-        #expect(!Gateway(store, Self.limit(isShared: false)).buckets.areShared)
+        try await expect(gateway.settle(now: Self.second))
+        try await expect(gateway.settle(now: Self.second), equals: false)
+        expect(empty: store.keys)
+        expect(gateway.permitted(30, now: Self.second), equals: 20)
+        expect(!Gateway(store, Self.limit(isShared: false)).buckets.areShared)
         let storage = RateLimitStorage()
         let single = RateBuckets(Self.limit(), storage: storage)
-        #expect(!single.areShared)
-        #expect(try await storage.settle([single], in: gateway.table, now: { 1 }) == false)
+        expect(!single.areShared)
+        try await expect(storage.settle([single], in: gateway.table, now: { 1 }), equals: false)
     }
 
     @Test("A charge that is taken back while the store is away leaves nothing")
@@ -223,7 +223,7 @@ struct RateLimitStorageTests {
         }
         let (gateway, now) = (fleet.gateways[0], 9 * Self.second)
         for _ in 0..<5 {
-            #expect(gateway.permitted(2, now: now) == 1)
+            expect(gateway.permitted(2, now: now), equals: 1)
             gateway.buckets.refund(Self.key, in: gateway.table, now: now)
         }
     }
@@ -238,23 +238,23 @@ struct RateLimitStorageTests {
             for _ in 0..<5 { _ = limit.charge(Self.key, in: table, now: 1) }
             for _ in 0..<5_000 { _ = limit.charge(generator.next(), in: table, now: 1) }
         }
-        #expect(try await storage.settle(limits, in: table, now: { 1 }))
-        #expect(store.largest == 2_048)
-        #expect(store.keys.contains(Self.key | 64))
-        #expect(store.charged == (2_045 + 15) * Self.second)
+        try await expect(storage.settle(limits, in: table, now: { 1 }))
+        expect(store.largest, equals: 2_048)
+        expect(store.keys.contains(Self.key | 64))
+        expect(store.charged, equals: (2_045 + 15) * Self.second)
     }
 
     @Test("A wrong reply delays a key by no more than all gateways may permit in advance, and overflows nothing")
     func wrongReply() async throws {
         store.setReply(.max)
         let gateway = Gateway(store, Self.limit())
-        #expect(gateway.permitted(1, now: Self.second) == 1)
+        expect(gateway.permitted(1, now: Self.second), equals: 1)
         try await gateway.settle(now: Self.second)
         let charge = gateway.buckets.charge(Self.key, in: gateway.table, now: Self.second)
-        #expect(charge.used == 2 * (20 * Self.second + Self.second / 5))
+        expect(charge.used, equals: 2 * (20 * Self.second + Self.second / 5))
         let largest = Gateway(store, Self.limit(1, .hour, burst: 100_000))
-        #expect(largest.permitted(9, now: 1 << 62) == 9)
+        expect(largest.permitted(9, now: 1 << 62), equals: 9)
         try await largest.settle(now: 1 << 62)
-        #expect(largest.permitted(1, now: 1 << 62) == 0)
+        expect(largest.permitted(1, now: 1 << 62), equals: 0)
     }
 }

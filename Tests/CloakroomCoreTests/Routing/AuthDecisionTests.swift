@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -39,7 +40,8 @@ struct AuthDecisionTests {
     func protected(reason: UnauthorizedReason) throws {
         for inject in [[], .apiToken, .bearer, [.apiToken, .bearer]] as [Injection] {
             let route = try route(inject, requiresAuthorization: true)
-            #expect(AuthDecision.decide(route, at: 0, now: now, session: .missing(reason)) == .unauthorized(reason))
+            expect(
+                AuthDecision.decide(route, at: 0, now: now, session: .missing(reason)), equals: .unauthorized(reason))
         }
     }
 
@@ -52,29 +54,29 @@ struct AuthDecisionTests {
             AuthDecision.decide($0, at: $1, now: now, session: $2)
         }
         let route = try route([.bearer], requiresAuthorization: true)
-        #expect(decide(route, 0, .missing(.noSession)) == .unauthorized(.noSession))
+        expect(decide(route, 0, .missing(.noSession)), equals: .unauthorized(.noSession))
         let permit = try permit(decide(route, 0, .active(session("ours"))))
-        #expect(permit.authorization == Secret("Bearer ours"))
+        expect(permit.authorization, equals: Secret("Bearer ours"))
     }
 
     @Test("Rule 20: a session that is not cached is loaded, and the request is not forwarded before")
     func unknown() throws {
-        #expect(
-            AuthDecision.decide(try route([], requiresAuthorization: true), at: 0, now: now, session: .notCached)
-                == .loadSession)
-        #expect(
-            AuthDecision.decide(try route(.bearer, requiresAuthorization: false), at: 0, now: now, session: .notCached)
-                == .loadSession)
+        expect(
+            AuthDecision.decide(try route([], requiresAuthorization: true), at: 0, now: now, session: .notCached),
+            equals: .loadSession)
+        expect(
+            AuthDecision.decide(try route(.bearer, requiresAuthorization: false), at: 0, now: now, session: .notCached),
+            equals: .loadSession)
     }
 
     @Test("Rule 37: an expired token is not refreshed within 30 seconds after it was issued")
     func minimumInterval() throws {
         let route = try route([.bearer], requiresAuthorization: true)
         let over = session(accessEnds: WallTime(seconds: 1))
-        #expect(
-            try permit(AuthDecision.decide(route, at: 0, now: now, session: .active(over))).bearerSession === over)
+        try expect(
+            permit(AuthDecision.decide(route, at: 0, now: now, session: .active(over))).bearerSession === over)
         let later = WallTime(seconds: 30)
-        #expect(AuthDecision.decide(route, at: 0, now: later, session: .active(over)) == .refresh(over))
+        expect(AuthDecision.decide(route, at: 0, now: later, session: .active(over)), equals: .refresh(over))
     }
 
     @Test(
@@ -90,15 +92,16 @@ struct AuthDecisionTests {
                     let session = session(accessEnds: end, source: source)
                     let access = RouteAccess(
                         requiresAuthorization: requiresAuthorization, inject: inject, source: a)
-                    #expect(
-                        AuthDecision.decide(access, at: 0, now: now, session: .active(session)) == .endSession(session))
-                    #expect(
-                        AuthDecision.decide(access, at: 0, refreshed: session, now: now) == .endSession(session))
+                    expect(
+                        AuthDecision.decide(access, at: 0, now: now, session: .active(session)),
+                        equals: .endSession(session))
+                    expect(
+                        AuthDecision.decide(access, at: 0, refreshed: session, now: now), equals: .endSession(session))
                 }
             }
             let own = session(source: a)
             let access = RouteAccess(requiresAuthorization: requiresAuthorization, inject: inject, source: a)
-            #expect(try permit(AuthDecision.decide(access, at: 0, now: now, session: .active(own))).hasSession)
+            try expect(permit(AuthDecision.decide(access, at: 0, now: now, session: .active(own))).hasSession)
         }
     }
 
@@ -107,7 +110,7 @@ struct AuthDecisionTests {
         let over = session(accessEnds: WallTime(seconds: 1))
         let decision = AuthDecision.decide(
             try route([.apiToken], requiresAuthorization: true), at: 0, now: now, session: .active(over))
-        #expect(try permit(decision).hasSession)
+        try expect(permit(decision).hasSession)
     }
 
     @Test("A public route without session injection never looks up the session", arguments: [Injection(), .apiToken])
@@ -119,12 +122,12 @@ struct AuthDecisionTests {
         }
         let permit = try permit(
             AuthDecision.decide(try route(inject, requiresAuthorization: false), at: 3, now: now, session: look()))
-        #expect(looks == 0)
-        #expect(permit.route == 3)
-        #expect(!permit.hasSession)
-        #expect(permit.authorization == nil)
-        #expect(permit.includesAPIToken == inject.contains(.apiToken))
-        #expect(permit.sessionID == nil)
+        expect(looks, equals: 0)
+        expect(permit.route, equals: 3)
+        expect(!permit.hasSession)
+        expect(permit.authorization, equals: nil)
+        expect(permit.includesAPIToken, equals: inject.contains(.apiToken))
+        expect(permit.sessionID, equals: nil)
     }
 
     @Test("Rule 27: a decision requires a matched route; without a match there is none")
@@ -134,8 +137,8 @@ struct AuthDecisionTests {
         func match(_ method: String, _ path: String) -> RouteTable.Match {
             table.match(method: Array(method.utf8).span, path: Array(path.utf8).span)
         }
-        #expect(match("GET", "/b") == .notFound)
-        #expect(match("PUT", "/a") == .methodNotAllowed(allow: "GET, HEAD"))
+        expect(match("GET", "/b"), equals: .notFound)
+        expect(match("PUT", "/a"), equals: .methodNotAllowed(allow: "GET, HEAD"))
     }
 
     @Test("Permits are equal only for the same route and the same session")
@@ -145,9 +148,9 @@ struct AuthDecisionTests {
         func permit(_ index: Int, _ session: Session) throws -> UpstreamPermit {
             try self.permit(AuthDecision.decide(route, at: index, now: now, session: .active(session)))
         }
-        #expect(try permit(0, one) == permit(0, one))
-        #expect(try permit(0, one) != permit(1, one))
-        #expect(try permit(0, one) != permit(0, other))
+        try expect(permit(0, one), equals: permit(0, one))
+        try expect(permit(0, one) != permit(1, one))
+        try expect(permit(0, one) != permit(0, other))
     }
 
     @Test("Rule 22: a permit does not print its token")
@@ -157,7 +160,7 @@ struct AuthDecisionTests {
                 try route(.bearer, requiresAuthorization: true), at: 0, now: now, session: .active(session("canary"))))
         var dumped = ""
         dump(permit, to: &dumped)
-        for text in ["\(permit)", String(reflecting: permit), dumped] { #expect(!text.contains("canary")) }
+        for text in ["\(permit)", String(reflecting: permit), dumped] { expect(!text.contains("canary")) }
     }
 }
 

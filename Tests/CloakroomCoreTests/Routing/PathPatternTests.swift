@@ -1,4 +1,5 @@
 import CloakroomWire
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -23,8 +24,8 @@ struct PathPatternTests {
         ] as [(String, [PathPattern.Segment])])
     func good(text: String, segments: [PathPattern.Segment]) throws {
         let pattern = try PathPattern(text)
-        #expect(pattern.segments == segments)
-        #expect(pattern.description == text)
+        expect(pattern.segments, equals: segments)
+        expect(pattern.description, equals: text)
     }
 
     @Test(
@@ -62,7 +63,7 @@ struct PathPatternTests {
         ])
     func bad(text: String, message: String) {
         let error = #expect(throws: PathPatternError.self) { try PathPattern(text) }
-        #expect(error?.description.contains(message) == true, "\(error?.description ?? "")")
+        expect(error?.description.contains(message), equals: true, "\(error?.description ?? "")")
     }
 
     @Test("Literals allow exactly the characters of normalized targets, except those that have two forms")
@@ -73,7 +74,7 @@ struct PathPatternTests {
             var scratch: [UInt8] = []
             let target = try? RequestTarget.parse(Array(text.utf8).span, scratch: &scratch)
             let isLiteral = (try? PathPattern(text)) != nil
-            #expect(isLiteral == (target != nil && target?.query.isEmpty == true), "\(text.debugDescription)")
+            expect(isLiteral, equals: (target != nil && target?.query.isEmpty == true), "\(text.debugDescription)")
         }
     }
 }

@@ -31,7 +31,7 @@ struct PathRewriteTests {
         ])
     func rewritten(_ path: String, _ sent: String, _ request: String, _ expected: String) throws {
         let rewrite = try Self.rewrite(path, sent)
-        #expect(Self.apply(rewrite, request) == expected)
+        expect(Self.apply(rewrite, request), equals: expected)
     }
 
     @Test("A rewritten path is a normal form")
@@ -55,7 +55,7 @@ struct PathRewriteTests {
                 var scratch: [UInt8] = []
                 let target = try RequestTarget.parse(result.span, scratch: &scratch)
                 let normal = target.isPathRewritten ? scratch : result
-                #expect(normal == result, "\(pattern) → \(sent): \(path)")
+                expect(normal, equals: result, "\(pattern) → \(sent): \(path)")
             }
         }
     }
@@ -71,9 +71,9 @@ struct PathRewriteTests {
             ("{c}", "/{a}/{b}/*", "{a} or {b} or *"),
         ] {
             let error = #expect(throws: PathPatternError.self) { try Self.rewrite(path, "/v2/\(segment)") }
-            #expect(
-                error?.description
-                    == "must use names of the path: \(segment) is not in \(path) (write \(remedy))")
+            expect(
+                error?.description,
+                equals: "must use names of the path: \(segment) is not in \(path) (write \(remedy))")
         }
     }
 
@@ -84,6 +84,6 @@ struct PathRewriteTests {
             ("/t/{id}/*", "/{id}/*", "/t"), ("/a/*", "/v2/*", ""), ("/*", "/v2/*", ""), ("/t/{id}/*", "/*", ""),
         ])
     func removedPrefix(_ path: String, _ sent: String, _ prefix: String) throws {
-        #expect(String(decoding: try Self.rewrite(path, sent).removedPrefix, as: UTF8.self) == prefix)
+        expect(String(decoding: try Self.rewrite(path, sent).removedPrefix, as: UTF8.self), equals: prefix)
     }
 }

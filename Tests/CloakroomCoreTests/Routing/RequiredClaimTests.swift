@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -7,7 +8,7 @@ struct RequiredClaimTests {
     /// - Parameter value: The claim `roles` as JSON; `nil` if the user has none.
     private static func isMet(_ required: RequiredClaim, _ value: String?) throws -> Bool {
         let text = value.map { #"{"roles":\#($0)}"# } ?? "{}"
-        return required.isMet(by: try #require(JSONValue(document: Array(text.utf8))))
+        return required.isMet(by: try require(JSONValue(document: Array(text.utf8))))
     }
 
     @Test(
@@ -18,9 +19,9 @@ struct RequiredClaimTests {
             (#"{"a":true,"b":true}"#, false), ("[]", false), ("null", false), (nil, false),
         ] as [(String?, Bool)])
     func all(value: String?, isMet: Bool) throws {
-        #expect(try Self.isMet(RequiredClaim("roles", all: ["a", "b"]), value) == isMet)
+        try expect(Self.isMet(RequiredClaim("roles", all: ["a", "b"]), value), equals: isMet)
         // A list with an acceptable value does not help.
-        #expect(try Self.isMet(RequiredClaim("roles", in: ["a", "b"], all: ["a", "b"]), value) == isMet)
+        try expect(Self.isMet(RequiredClaim("roles", in: ["a", "b"], all: ["a", "b"]), value), equals: isMet)
     }
 
     @Test(
@@ -30,7 +31,7 @@ struct RequiredClaimTests {
             (#""suspended""#, false), (#"["a","suspended"]"#, false), ("true", false), (#"["true"]"#, false),
         ])
     func none(value: String, isMet: Bool) throws {
-        #expect(try Self.isMet(RequiredClaim("roles", none: ["suspended", "true"]), value) == isMet)
+        try expect(Self.isMet(RequiredClaim("roles", none: ["suspended", "true"]), value), equals: isMet)
     }
 
     @Test(
@@ -39,16 +40,16 @@ struct RequiredClaimTests {
             nil, "null", "{}", "1", #"["a",1]"#, #"["a",null]"#, #"[["suspended"]]"#, #"{"suspended":true}"#,
         ])
     func absentClaimMeetsNoNone(value: String?) throws {
-        #expect(try !Self.isMet(RequiredClaim("roles", none: ["suspended"]), value))
-        #expect(try !Self.isMet(RequiredClaim("/roles/inner", none: ["suspended"]), value))
+        try expect(!Self.isMet(RequiredClaim("roles", none: ["suspended"]), value))
+        try expect(!Self.isMet(RequiredClaim("/roles/inner", none: ["suspended"]), value))
     }
 
     @Test("Each part has to be met", arguments: [("buyer", true), ("editor", true), ("viewer", false)])
     func parts(role: String, isMet: Bool) throws {
         let required = RequiredClaim("roles", in: ["buyer", "editor"], all: ["eu"], none: ["suspended"])
-        #expect(try Self.isMet(required, #"["\#(role)","eu"]"#) == isMet)
-        #expect(try !Self.isMet(required, #"["\#(role)"]"#))
-        #expect(try !Self.isMet(required, #"["\#(role)","eu","suspended"]"#))
+        try expect(Self.isMet(required, #"["\#(role)","eu"]"#), equals: isMet)
+        try expect(!Self.isMet(required, #"["\#(role)"]"#))
+        try expect(!Self.isMet(required, #"["\#(role)","eu","suspended"]"#))
     }
 
     @Test("Thousands of groups are compared with all values of each part in linear time")
@@ -59,11 +60,11 @@ struct RequiredClaimTests {
         let clock = ContinuousClock()
         var fastest = Duration.seconds(60)
         for _ in 0..<3 {
-            let claims = try #require(JSONValue(document: Array(#"{"roles":[\#(groups)]}"#.utf8)))
+            let claims = try require(JSONValue(document: Array(#"{"roles":[\#(groups)]}"#.utf8)))
             let start = clock.now
             let isMet = required.isMet(by: claims)
             fastest = min(fastest, clock.now - start)
-            #expect(isMet)
+            expect(isMet)
         }
         #expect(fastest < .seconds(1))
     }

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -24,10 +25,10 @@ struct RouteConflictTests {
         ])
     func same(lines: [String]) throws {
         let found = try conflicts(lines)
-        #expect(found.count == 1)
-        #expect(found.first?.route == 1)
-        #expect(found.first?.other == 0)
-        #expect(found.first?.message.contains("is already served by route \"\(lines[0])\"") == true)
+        expect(found.count, equals: 1)
+        expect(found.first?.route, equals: 1)
+        expect(found.first?.other, equals: 0)
+        expect(found.first?.message.contains("is already served by route \"\(lines[0])\""), equals: true)
     }
 
     @Test(
@@ -39,8 +40,8 @@ struct RouteConflictTests {
     func overlapping(lines: [String]) throws {
         for lines in [lines, lines.reversed()] {
             let found = try conflicts(lines)
-            #expect(found.count == 1)
-            #expect(found.first?.message.contains("neither is more specific") == true)
+            expect(found.count, equals: 1)
+            expect(found.first?.message.contains("neither is more specific"), equals: true)
         }
     }
 
@@ -54,8 +55,8 @@ struct RouteConflictTests {
             ["GET /a/", "GET /a/{x}"], ["GET /a/*", "GET /*"], ["GET /a/", "GET /*"], ["GET /authx", "GET /{auth}"], [],
         ])
     func none(lines: [String]) throws {
-        #expect(try conflicts(lines).isEmpty)
-        #expect(try conflicts(lines.reversed()).isEmpty)
+        try expect(empty: conflicts(lines))
+        try expect(empty: conflicts(lines.reversed()))
     }
 
     @Test(
@@ -66,18 +67,20 @@ struct RouteConflictTests {
         ])
     func ownPrefix(line: String) throws {
         let found = try conflicts([line])
-        #expect(found.count == 1)
-        #expect(found.first?.other == nil)
-        #expect(found.first?.message.contains("below /auth, which is reserved for the gateway's own endpoints") == true)
-        #expect(try conflicts([line], accounts: AccountsConfiguration(upstream: nil)).isEmpty)
-        #expect(try conflicts([line], accounts: AccountsConfiguration(prefix: "/login")).isEmpty)
+        expect(found.count, equals: 1)
+        expect(found.first?.other, equals: nil)
+        expect(
+            found.first?.message.contains("below /auth, which is reserved for the gateway's own endpoints"),
+            equals: true)
+        try expect(empty: conflicts([line], accounts: AccountsConfiguration(upstream: nil)))
+        try expect(empty: conflicts([line], accounts: AccountsConfiguration(prefix: "/login")))
     }
 
     @Test("All conflicts are reported at once")
     func all() throws {
         let found = try conflicts(["GET /a", "GET /a", "GET /auth", "GET /a"])
-        #expect(found.map(\.route) == [1, 2, 3, 3])
-        #expect(found.map(\.other) == [0, nil, 0, 1])
+        expect(found.map(\.route), equals: [1, 2, 3, 3])
+        expect(found.map(\.other), equals: [0, nil, 0, 1])
     }
 
     @Test("A wildcard covers the path that ends with its slash, and a literal there is more specific")
@@ -85,16 +88,16 @@ struct RouteConflictTests {
         func relation(_ left: String, _ right: String) throws -> PathPattern.Relation {
             try PathPattern(left).relation(to: PathPattern(right))
         }
-        #expect(try relation("/*", "/") == .lessSpecific)
-        #expect(try relation("/a/*", "/a/") == .lessSpecific)
-        #expect(try relation("/a/*", "/a") == .disjoint)
-        #expect(try relation("/{x}/*", "/a/") == .lessSpecific)
-        #expect(try relation("/a/*", "/{x}/") == .overlapping)
-        #expect(try PathPattern("/*").covers(PathPattern("/")))
-        #expect(try !PathPattern("/a/*").covers(PathPattern("/a")))
-        #expect(try PathPattern("/a/{x}/*").base == PathPattern("/a/{x}"))
-        #expect(try PathPattern("/*").base == nil)
-        #expect(try PathPattern("/a/").base == nil)
+        try expect(relation("/*", "/"), equals: .lessSpecific)
+        try expect(relation("/a/*", "/a/"), equals: .lessSpecific)
+        try expect(relation("/a/*", "/a"), equals: .disjoint)
+        try expect(relation("/{x}/*", "/a/"), equals: .lessSpecific)
+        try expect(relation("/a/*", "/{x}/"), equals: .overlapping)
+        try expect(PathPattern("/*").covers(PathPattern("/")))
+        try expect(!PathPattern("/a/*").covers(PathPattern("/a")))
+        try expect(PathPattern("/a/{x}/*").base, equals: PathPattern("/a/{x}"))
+        try expect(PathPattern("/*").base, equals: nil)
+        try expect(PathPattern("/a/").base, equals: nil)
     }
 
     @Test("The relation of two patterns is symmetric")
@@ -103,7 +106,7 @@ struct RouteConflictTests {
             try PathPattern($0)
         }
         for left in patterns {
-            #expect(left.relation(to: left) == .same)
+            expect(left.relation(to: left), equals: .same)
             for right in patterns {
                 let expected: PathPattern.Relation =
                     switch right.relation(to: left) {
@@ -111,7 +114,7 @@ struct RouteConflictTests {
                     case .lessSpecific: .moreSpecific
                     case let other: other
                     }
-                #expect(left.relation(to: right) == expected, "\(left) \(right)")
+                expect(left.relation(to: right), equals: expected, "\(left) \(right)")
             }
         }
     }

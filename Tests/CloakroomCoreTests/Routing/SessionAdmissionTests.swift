@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -24,17 +25,17 @@ struct SessionAdmissionTests {
     @Test("The reason why there is no session is the same for all uses", arguments: UnauthorizedReason.allCases)
     func missing(reason: UnauthorizedReason) throws {
         let uses = try Uses(of: .missing(reason))
-        #expect(uses.request == .unauthorized(reason))
-        #expect(uses.endpoint == .missing(reason))
-        #expect(uses.endsResponse)
+        expect(uses.request, equals: .unauthorized(reason))
+        expect(uses.endpoint, equals: .missing(reason))
+        expect(uses.endsResponse)
     }
 
     @Test("A session that is not cached is loaded first, and ends no response")
     func notCached() throws {
         let uses = try Uses(of: .notCached)
-        #expect(uses.request == .loadSession)
-        #expect(uses.endpoint == .notCached)
-        #expect(!uses.endsResponse)
+        expect(uses.request, equals: .loadSession)
+        expect(uses.endpoint, equals: .notCached)
+        expect(!uses.endsResponse)
     }
 
     @Test("A session that may not use a route loses its responses, and account endpoints only if its source is removed")
@@ -52,9 +53,9 @@ struct SessionAdmissionTests {
         for (identity, requirement, request, ends) in rows {
             let session = Fixture.session(of: identity)
             let uses = try Uses(of: .active(session), require: requirement)
-            #expect(uses.request == request(session))
-            #expect(uses.endpoint == (identity == removed ? .denied(.unknownSource) : .admitted(.none)))
-            #expect(uses.endsResponse == ends)
+            expect(uses.request, equals: request(session))
+            expect(uses.endpoint, equals: (identity == removed ? .denied(.unknownSource) : .admitted(.none)))
+            expect(uses.endsResponse, equals: ends)
         }
     }
 
@@ -69,12 +70,12 @@ struct SessionAdmissionTests {
                 let rules = Fixture.rules(try Fixture.route(to: upstream, inject))
                 for session in sessions where session.source == rules.access.source {
                     let token: SessionRules.Token = inject.contains(.bearer) ? .own : .none
-                    #expect(Fixture.admission(of: session, by: rules) == .admitted(token))
-                    #expect(!rules.admit(.active(session), now: Fixture.now).endsResponse)
+                    expect(Fixture.admission(of: session, by: rules), equals: .admitted(token))
+                    expect(!rules.admit(.active(session), now: Fixture.now).endsResponse)
                     count += 1
                 }
             }
         }
-        #expect(count == 6)
+        expect(count, equals: 6)
     }
 }

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -11,7 +12,7 @@ struct SessionRequirementTests {
         skew: Duration = .zero
     ) throws -> SessionRequirement.Verdict {
         requirement.judge(
-            claims: try #require(JSONValue(document: Array(claims.utf8))), acr: acr,
+            claims: try require(JSONValue(document: Array(claims.utf8))), acr: acr,
             authenticatedAt: age.map { Self.now - .seconds($0) }, now: Self.now, skew: skew)
     }
 
@@ -26,37 +27,37 @@ struct SessionRequirementTests {
         ])
     func claims(json: String, isPermitted: Bool) throws {
         let requirement = SessionRequirement(claims: [.init("groups", in: ["staff", "editors"])])
-        #expect(try judge(requirement, claims: json) == (isPermitted ? .permitted : .missingClaim("groups")))
+        try expect(judge(requirement, claims: json), equals: (isPermitted ? .permitted : .missingClaim("groups")))
     }
 
     @Test("A Boolean is equal to its text, a number is not, and texts are compared by bytes")
     func types() throws {
-        #expect(
-            try judge(SessionRequirement(claims: [.init("level", in: ["3"])]), claims: #"{"level":3}"#)
-                == .missingClaim("level"))
+        try expect(
+            judge(SessionRequirement(claims: [.init("level", in: ["3"])]), claims: #"{"level":3}"#),
+            equals: .missingClaim("level"))
         let verified = SessionRequirement(claims: [.init("email_verified", in: ["true"])])
-        #expect(try judge(verified, claims: #"{"email_verified":true}"#) == .permitted)
+        try expect(judge(verified, claims: #"{"email_verified":true}"#), equals: .permitted)
         for claims in [#"{"email_verified":false}"#, #"{"email_verified":1}"#, #"{"email_verified":null}"#, "{}"] {
-            #expect(try judge(verified, claims: claims) == .missingClaim("email_verified"))
+            try expect(judge(verified, claims: claims), equals: .missingClaim("email_verified"))
         }
         let composed = SessionRequirement(claims: [.init("name", in: ["\u{e9}"])])
-        #expect(try judge(composed, claims: "{\"name\":\"e\u{301}\"}") == .missingClaim("name"))
+        try expect(judge(composed, claims: "{\"name\":\"e\u{301}\"}"), equals: .missingClaim("name"))
     }
 
     @Test("All claims are required")
     func conjunction() throws {
         let requirement = SessionRequirement(claims: [.init("a", in: ["1"]), .init("b", in: ["2"])])
-        #expect(try judge(requirement, claims: #"{"a":"1","b":"2"}"#) == .permitted)
-        #expect(try judge(requirement, claims: #"{"a":"1"}"#) == .missingClaim("b"))
-        #expect(try judge(requirement, claims: #"{"b":"2"}"#) == .missingClaim("a"))
+        try expect(judge(requirement, claims: #"{"a":"1","b":"2"}"#), equals: .permitted)
+        try expect(judge(requirement, claims: #"{"a":"1"}"#), equals: .missingClaim("b"))
+        try expect(judge(requirement, claims: #"{"b":"2"}"#), equals: .missingClaim("a"))
     }
 
     @Test("Identity rule 24: a provider that ignores acr_values is caught")
     func providerThatIgnoresAcrIsCaught() throws {
         let requirement = SessionRequirement(acr: ["urn:a", "urn:b"])
-        #expect(try judge(requirement, acr: "urn:b") == .permitted)
+        try expect(judge(requirement, acr: "urn:b"), equals: .permitted)
         for acr in [nil, "", "urn:c", "URN:A", "urn:a urn:b", "0"] {
-            #expect(try judge(requirement, acr: acr) == .stepUp)
+            try expect(judge(requirement, acr: acr), equals: .stepUp)
         }
     }
 
@@ -67,24 +68,24 @@ struct SessionRequirementTests {
         ] as [(Int64?, Bool)])
     func age(age: Int64?, isPermitted: Bool) throws {
         let requirement = SessionRequirement(maxAge: .seconds(600))
-        #expect(try judge(requirement, age: age) == (isPermitted ? .permitted : .stepUp))
+        try expect(judge(requirement, age: age), equals: (isPermitted ? .permitted : .stepUp))
     }
 
     @Test("The permitted difference of the clocks is added at both ends")
     func skew() throws {
         let requirement = SessionRequirement(maxAge: .seconds(600))
         for (age, isPermitted): (Int64, Bool) in [(630, true), (631, false), (-30, true), (-31, false)] {
-            #expect(try judge(requirement, age: age, skew: .seconds(30)) == (isPermitted ? .permitted : .stepUp))
+            try expect(judge(requirement, age: age, skew: .seconds(30)), equals: (isPermitted ? .permitted : .stepUp))
         }
     }
 
     @Test("A missing claim is reported before a step-up, which would not help")
     func order() throws {
         let requirement = SessionRequirement(claims: [.init("a", in: ["1"])], acr: ["urn:a"])
-        #expect(try judge(requirement) == .missingClaim("a"))
-        #expect(try judge(requirement, claims: #"{"a":"1"}"#) == .stepUp)
-        #expect(try judge(.none) == .permitted)
-        #expect(SessionRequirement.none.isEmpty)
+        try expect(judge(requirement), equals: .missingClaim("a"))
+        try expect(judge(requirement, claims: #"{"a":"1"}"#), equals: .stepUp)
+        try expect(judge(.none), equals: .permitted)
+        expect(SessionRequirement.none.isEmpty)
     }
 
     private static let alternatives = SessionRequirement(
@@ -103,17 +104,17 @@ struct SessionRequirementTests {
             (#"{"org":"a"}"#, "low", 1, .stepUp), (#"{"groups":"admins"}"#, "gold", 1, .missingClaim("org")),
         ] as [(String, String?, Int64?, SessionRequirement.Verdict)])
     func anyOf(claims: String, acr: String?, age: Int64?, verdict: SessionRequirement.Verdict) throws {
-        #expect(try judge(Self.alternatives, claims: claims, acr: acr, age: age) == verdict)
+        try expect(judge(Self.alternatives, claims: claims, acr: acr, age: age), equals: verdict)
     }
 
     @Test("Identity rule 30: without a claim of any alternative a login does not help, unless one requires none")
     func noAlternative() throws {
         var requirement = Self.alternatives
         requirement.anyOf.remove(at: 1)
-        #expect(try judge(requirement, claims: #"{"org":"a","groups":"x"}"#, age: 1) == .missingClaim("groups"))
+        try expect(judge(requirement, claims: #"{"org":"a","groups":"x"}"#, age: 1), equals: .missingClaim("groups"))
         requirement.acr = ["gold"]
-        #expect(try judge(requirement, claims: #"{"org":"a","groups":"x"}"#, age: 1) == .missingClaim("groups"))
-        #expect(try judge(requirement, claims: #"{"org":"a","groups":"admins"}"#, age: 1) == .stepUp)
+        try expect(judge(requirement, claims: #"{"org":"a","groups":"x"}"#, age: 1), equals: .missingClaim("groups"))
+        try expect(judge(requirement, claims: #"{"org":"a","groups":"admins"}"#, age: 1), equals: .stepUp)
     }
 
     @Test("A login requests what the first alternative requires whose claims the user has, and no more")
@@ -123,18 +124,18 @@ struct SessionRequirementTests {
             requirement.maxAge = .seconds(600)
             return requirement.stepUp(for: claims.flatMap { JSONValue(document: Array($0.utf8)) })
         }
-        #expect(requested(#"{"groups":"staff"}"#) == SessionRequirement(maxAge: .seconds(60)))
-        #expect(requested(#"{"groups":"admins"}"#) == SessionRequirement(maxAge: .seconds(600)))
+        expect(requested(#"{"groups":"staff"}"#), equals: SessionRequirement(maxAge: .seconds(60)))
+        expect(requested(#"{"groups":"admins"}"#), equals: SessionRequirement(maxAge: .seconds(600)))
         for claims in ["{}", nil] {
-            #expect(requested(claims) == SessionRequirement(acr: ["gold"], maxAge: .seconds(600)))
+            expect(requested(claims), equals: SessionRequirement(acr: ["gold"], maxAge: .seconds(600)))
         }
     }
 
     @Test("RFC 9470 §3: the challenge has the contexts and the age")
     func challenge() {
-        #expect(
-            SessionRequirement(acr: ["urn:a", "urn:b"], maxAge: .seconds(600)).challenge
-                == "Bearer error=\"insufficient_user_authentication\","
+        expect(
+            SessionRequirement(acr: ["urn:a", "urn:b"], maxAge: .seconds(600)).challenge,
+            equals: "Bearer error=\"insufficient_user_authentication\","
                 + " error_description=\"A different authentication level is required\","
                 + " acr_values=\"urn:a urn:b\", max_age=\"600\"")
     }

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -18,10 +19,10 @@ struct SessionRulesTests {
             case .forward(let permit):
                 let token = permit.authorization.map { String(decoding: $0.bytes, as: UTF8.self) }
                 self = permit.hasSession ? .forwarded(token: token) : .anonymous
-                #expect(permit.hasSession || token == nil)
+                expect(permit.hasSession || token == nil)
             case .endSession: self = .ended
             case .missingClaim(let name, _):
-                #expect(name == "groups")
+                expect(name, equals: "groups")
                 self = .missingClaim
             case .wrongIdentity: self = .wrongIdentity
             case .stepUp: self = .stepUp
@@ -91,16 +92,16 @@ struct SessionRulesTests {
                     for source in Self.sources {
                         let result = try Result(Self.decide(route, source.session, in: configuration))
                         let expected = Self.expected(route, unmet, source)
-                        #expect(result == expected, "\(route) \(source)")
+                        expect(result, equals: expected, "\(route) \(source)")
                         seen.insert(result)
                     }
                 }
             }
         }
         // The table contains every result, so that no part of it is compared with itself only.
-        #expect(
+        expect(
             seen.isSuperset(of: [.ended, .forwarded(token: "Bearer company"), .exchange(upstream: Fixture.billing)]))
-        #expect(
+        expect(
             requiresAuthorization
                 ? seen.isSuperset(of: [.missingClaim, .wrongIdentity, .stepUp, .forwarded(token: nil)])
                 : seen.isDisjoint(with: [.missingClaim, .wrongIdentity, .stepUp]) && seen.contains(.anonymous))
@@ -146,16 +147,16 @@ struct SessionRulesTests {
                         let mayExchange = inject.contains(.bearer) && exchanged == upstream
                         switch decision {
                         case .forward(let permit):
-                            #expect(permit.authorization == (mayOwn ? Secret("Bearer company") : nil))
-                            #expect(!mayExchange)
+                            expect(permit.authorization, equals: (mayOwn ? Secret("Bearer company") : nil))
+                            expect(!mayExchange)
                         case .exchange(let pending):
-                            #expect(mayExchange)
-                            #expect(pending.upstream == upstream)
+                            expect(mayExchange)
+                            expect(pending.upstream, equals: upstream)
                             let permit = pending.permit(with: Secret("Bearer exchanged"))
-                            #expect(permit.authorization == Secret("Bearer exchanged"))
-                            #expect(permit.bearerSession === pending.session)
+                            expect(permit.authorization, equals: Secret("Bearer exchanged"))
+                            expect(permit.bearerSession === pending.session)
                         default:
-                            #expect(!mayOwn && !mayExchange && inject.contains(.bearer), "\(decision)")
+                            expect(!mayOwn && !mayExchange && inject.contains(.bearer), "\(decision)")
                         }
                     }
                 }
@@ -174,17 +175,17 @@ struct SessionRulesTests {
                     let route = try Fixture.route(to: upstream, inject)
                     let result = try Result(Self.decide(route, password, in: configuration))
                     let token: Result = isReceiver ? .forwarded(token: "Bearer password") : .wrongIdentity
-                    #expect(result == (inject.contains(.bearer) ? token : .forwarded(token: nil)))
+                    expect(result, equals: (inject.contains(.bearer) ? token : .forwarded(token: nil)))
                     // The list does not concern sessions of providers.
                     let company = Fixture.session(of: Fixture.company)
-                    #expect(
-                        try Result(Self.decide(route, company, in: configuration))
-                            == Result(Self.decide(route, company, in: own)))
+                    try expect(
+                        Result(Self.decide(route, company, in: configuration)),
+                        equals: Result(Self.decide(route, company, in: own)))
                     // A stream to an upstream that is no longer listed ends.
                     let rules = Fixture.rules(route, in: configuration)
-                    #expect(
-                        Fixture.rules(route, in: own).isEquivalent(to: rules, for: password.source)
-                            == (!inject.contains(.bearer) || upstream == Fixture.legacy))
+                    expect(
+                        Fixture.rules(route, in: own).isEquivalent(to: rules, for: password.source),
+                        equals: (!inject.contains(.bearer) || upstream == Fixture.legacy))
                 }
             }
         }
@@ -196,11 +197,11 @@ struct SessionRulesTests {
             listeners: [], upstreams: [UpstreamConfiguration(name: "legacy", targets: [])], routes: [])
         for inject in [[], .bearer] as [Injection] {
             let rules = Fixture.rules(try Fixture.route(to: 0, inject), in: password)
-            #expect(rules.access.source == SessionSource(upstream: "legacy"))
+            expect(rules.access.source, equals: SessionSource(upstream: "legacy"))
         }
         let configuration = Fixture.configuration()
         let access = Fixture.rules(try Fixture.route(to: Fixture.shop), in: configuration).access
-        #expect(access.source == Fixture.company.source)
+        expect(access.source, equals: Fixture.company.source)
         var asked = 0
         func none() -> SessionRules? {
             asked += 1
@@ -208,14 +209,14 @@ struct SessionRulesTests {
         }
         let session = Fixture.session(of: Fixture.company)
         let decision = AuthDecision.decide(access, at: 0, now: Self.now, rules: none(), session: .active(session))
-        #expect(try Fixture.permit(decision).bearerSession === session)
-        #expect(asked == 0)
+        try expect(Fixture.permit(decision).bearerSession === session)
+        expect(asked, equals: 0)
         // Without rules no other session is accepted.
         let other = Fixture.session(of: Fixture.partner)
-        #expect(
-            AuthDecision.decide(access, at: 0, now: Self.now, rules: none(), session: .active(other))
-                == .endSession(other))
-        #expect(asked == 1)
+        expect(
+            AuthDecision.decide(access, at: 0, now: Self.now, rules: none(), session: .active(other)),
+            equals: .endSession(other))
+        expect(asked, equals: 1)
     }
 
     @Test("A route with a requirement, an exchange or claim headers has no source that passes without its rules")
@@ -236,11 +237,11 @@ struct SessionRulesTests {
             (try Fixture.route(to: Fixture.legacy, []), withoutPassword),
         ]
         for (route, configuration) in strict {
-            #expect(Fixture.rules(route, in: configuration).access.source == .matchingNone, "\(route)")
+            expect(Fixture.rules(route, in: configuration).access.source, equals: .matchingNone, "\(route)")
         }
         // Sessions without claims get no claim headers.
         let ofPassword = Fixture.rules(try Fixture.route(to: Fixture.legacy, []), in: headers)
-        #expect(ofPassword.access.source == SessionSource(upstream: "legacy"))
+        expect(ofPassword.access.source, equals: SessionSource(upstream: "legacy"))
     }
 
     @Test("A provider that is not listed in accounts.identities is no identity: its sessions end")
@@ -248,7 +249,7 @@ struct SessionRulesTests {
         let configuration = Fixture.configuration { $0.accounts.identities = [.provider(0)] }
         let session = Fixture.session(of: Fixture.partner)
         let route = try Fixture.route(to: Fixture.billing)
-        #expect(Self.decide(route, session, in: configuration) == .endSession(session))
+        expect(Self.decide(route, session, in: configuration), equals: .endSession(session))
     }
 
     @Test("A claim header that cannot contain a claim of the session is like a missing claim")
@@ -258,12 +259,12 @@ struct SessionRulesTests {
         }
         let route = try Fixture.route(to: Fixture.shop)
         let list = Fixture.session(of: Fixture.company)
-        #expect(Self.decide(route, list, in: configuration) == .missingClaim("groups", list))
+        expect(Self.decide(route, list, in: configuration), equals: .missingClaim("groups", list))
         let text = Fixture.session(of: Fixture.company, claims: #"{"groups":"staff"}"#)
-        #expect(try Result(Self.decide(route, text, in: configuration)) == .forwarded(token: "Bearer company"))
+        try expect(Result(Self.decide(route, text, in: configuration)), equals: .forwarded(token: "Bearer company"))
         // On a route without this upstream the claim does not matter.
         let other = Self.decide(try Fixture.route(to: Fixture.legacy, []), list, in: configuration)
-        #expect(try Result(other) == .forwarded(token: nil))
+        try expect(Result(other), equals: .forwarded(token: nil))
     }
 
     // MARK: - Refreshes and exchanges
@@ -275,24 +276,24 @@ struct SessionRulesTests {
         let route = try Fixture.route(to: Fixture.shop, require: Self.requirement)
         let rules = Fixture.rules(route)
         let fresh = Fixture.session(of: Fixture.company, accessEnds: Self.now + .seconds(600))
-        #expect(Self.decide(route, fresh, in: Fixture.configuration()) == .missingClaim("groups", fresh))
+        expect(Self.decide(route, fresh, in: Fixture.configuration()), equals: .missingClaim("groups", fresh))
         let expired = Fixture.session(of: Fixture.company, accessEnds: Self.now)
-        #expect(Self.decide(route, expired, in: Fixture.configuration()) == .refresh(expired))
+        expect(Self.decide(route, expired, in: Fixture.configuration()), equals: .refresh(expired))
         // Not again, if the provider states the same claims with tokens that expire at once.
-        #expect(Self.decide(rules, refreshed: expired) == .missingClaim("groups", expired))
+        expect(Self.decide(rules, refreshed: expired), equals: .missingClaim("groups", expired))
         let promoted = Fixture.session(of: Fixture.company, claims: #"{"groups":["editors"]}"#, accessEnds: Self.now)
         let permit = try Fixture.permit(Self.decide(rules, refreshed: promoted))
-        #expect(permit.authorization == Secret("Bearer company"))
-        #expect(permit.route == 3)
+        expect(permit.authorization, equals: Secret("Bearer company"))
+        expect(permit.route, equals: 3)
     }
 
     @Test("A refresh that takes a claim away rejects the request that waited for it")
     func demoted() throws {
         let rules = Fixture.rules(try Fixture.route(to: Fixture.shop, require: Self.requirement))
         let demoted = Fixture.session(of: Fixture.company)
-        #expect(Self.decide(rules, refreshed: demoted) == .missingClaim("groups", demoted))
+        expect(Self.decide(rules, refreshed: demoted), equals: .missingClaim("groups", demoted))
         let removed = Fixture.session(of: Self.otherIssuer)
-        #expect(Self.decide(rules, refreshed: removed) == .endSession(removed))
+        expect(Self.decide(rules, refreshed: removed), equals: .endSession(removed))
     }
 
     @Test("Claims are refreshed in the background where requests send no token, and only where claims matter")
@@ -302,15 +303,15 @@ struct SessionRulesTests {
         let withClaims = Self.decide(
             try Fixture.route(to: Fixture.legacy, [], require: met), due, in: Fixture.configuration())
         let permit = try Fixture.permit(withClaims)
-        #expect(withClaims == .forwardAndRefresh(permit, due))
-        #expect(permit.authorization == nil && permit.hasSession)
+        expect(withClaims, equals: .forwardAndRefresh(permit, due))
+        expect(permit.authorization == nil && permit.hasSession)
         let without = Self.decide(try Fixture.route(to: Fixture.legacy, []), due, in: Fixture.configuration())
-        #expect(try Result(without) == .forwarded(token: nil))
+        try expect(Result(without), equals: .forwarded(token: nil))
         let headers = Fixture.configuration {
             $0.upstreams[Fixture.legacy].claimHeaders = [.init("X-User", claim: "sub")]
         }
         let withHeaders = Self.decide(try Fixture.route(to: Fixture.legacy, []), due, in: headers)
-        #expect(withHeaders == .forwardAndRefresh(try Fixture.permit(withHeaders), due))
+        expect(withHeaders, equals: .forwardAndRefresh(try Fixture.permit(withHeaders), due))
     }
 
     @Test("A token of the route's upstream is refreshed as its expiry requires, whichever identity issued it")
@@ -319,12 +320,12 @@ struct SessionRulesTests {
         let configuration = Fixture.configuration { $0.identities[1].tokensFor = [Fixture.shop] }
         let route = try Fixture.route(to: Fixture.shop)
         let expired = Fixture.session(of: Fixture.partner, accessEnds: Self.now)
-        #expect(Self.decide(route, expired, in: configuration) == .refresh(expired))
+        expect(Self.decide(route, expired, in: configuration), equals: .refresh(expired))
         let due = Fixture.session(of: Fixture.partner, accessEnds: Self.now + .seconds(30))
         let decision = Self.decide(route, due, in: configuration)
         let permit = try Fixture.permit(decision)
-        #expect(decision == .forwardAndRefresh(permit, due))
-        #expect(permit.authorization == Secret("Bearer partner"))
+        expect(decision, equals: .forwardAndRefresh(permit, due))
+        expect(permit.authorization, equals: Secret("Bearer partner"))
     }
 
     /// The exchange for a session on the route to the upstream that gets exchanged tokens.
@@ -341,17 +342,17 @@ struct SessionRulesTests {
     @Test("Identity rule 26: a cached token is used during a refresh, and an expired one is refreshed before")
     func exchange() throws {
         let fresh = try Self.pending(Fixture.session(of: Fixture.company, accessEnds: Self.now + .seconds(600)))
-        #expect(fresh.decide(cached: nil, now: Self.now) == .exchange(fresh))
+        expect(fresh.decide(cached: nil, now: Self.now), equals: .exchange(fresh))
         let expired = Fixture.session(of: Fixture.company, accessEnds: Self.now)
-        #expect(try Self.pending(expired).decide(cached: nil, now: Self.now) == .refresh(expired))
+        try expect(Self.pending(expired).decide(cached: nil, now: Self.now), equals: .refresh(expired))
         let cached = try Self.pending(expired).decide(cached: Secret("Bearer x"), now: Self.now)
         let permit = try Fixture.permit(cached)
-        #expect(cached == .forwardAndRefresh(permit, expired))
-        #expect(permit.authorization == Secret("Bearer x"))
-        #expect(permit.route == 3)
-        #expect(permit.sessionID == expired.id)
+        expect(cached, equals: .forwardAndRefresh(permit, expired))
+        expect(permit.authorization, equals: Secret("Bearer x"))
+        expect(permit.route, equals: 3)
+        expect(permit.sessionID, equals: expired.id)
         let refreshed = try Self.pending(expired, isRefreshed: true)
-        #expect(refreshed.decide(cached: nil, now: Self.now) == .exchange(refreshed))
+        expect(refreshed.decide(cached: nil, now: Self.now), equals: .exchange(refreshed))
     }
 
     // MARK: - Reload
@@ -370,30 +371,31 @@ struct SessionRulesTests {
         ]
         for (index, change) in changes.enumerated() {
             let (old, new) = (try rules(change.upstream), try rules(change.upstream, change.adjust))
-            #expect(old.isEquivalent(to: new, for: Fixture.company.source) == change.isEquivalent, "change \(index)")
+            expect(
+                old.isEquivalent(to: new, for: Fixture.company.source), equals: change.isEquivalent, "change \(index)")
         }
         let (shop, billing) = (try rules(Fixture.shop), try rules(Fixture.billing))
-        #expect(!shop.isEquivalent(to: shop, for: Fixture.partner.source))
+        expect(!shop.isEquivalent(to: shop, for: Fixture.partner.source))
         // The same upstream at another place in the file.
         let moved = try rules(Fixture.shop) { configuration in
             configuration.upstreams.swapAt(Fixture.shop, Fixture.billing)
             configuration.identities[0].tokensFor = [Fixture.billing]
             configuration.identities[0].exchanges[0].upstream = Fixture.shop
         }
-        #expect(billing.isEquivalent(to: moved, for: Fixture.company.source))
+        expect(billing.isEquivalent(to: moved, for: Fixture.company.source))
     }
 
     @Test("A permit with an exchanged token does not print it, and is not equal to one with another token")
     func exchangedPermit() throws {
         let pending = try Self.pending(Fixture.session(of: Fixture.company))
         let permit = pending.permit(with: Secret("Bearer canary"))
-        #expect(permit == pending.permit(with: Secret("Bearer canary")))
-        #expect(permit != pending.permit(with: Secret("Bearer other")))
+        expect(permit, equals: pending.permit(with: Secret("Bearer canary")))
+        expect(permit != pending.permit(with: Secret("Bearer other")))
         var dumped = ""
         dump(permit, to: &dumped)
         dump(AuthDecision.exchange(pending), to: &dumped)
         for text in ["\(permit)", String(reflecting: permit), dumped] {
-            #expect(!text.contains("canary") && !text.contains("staff") && !text.contains("company"), "\(text)")
+            expect(!text.contains("canary") && !text.contains("staff") && !text.contains("company"), "\(text)")
         }
     }
 }

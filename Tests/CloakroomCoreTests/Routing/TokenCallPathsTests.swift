@@ -57,15 +57,15 @@ struct TokenCallPathsTests {
             ["\(Self.methods) /*", "\(Self.methods) \(pattern) other"].suffix(pattern == "/*" ? 1 : 2))
         for method in Self.methods.split(separator: ",").map(String.init) {
             for target in Self.spellings {
-                #expect(table.answer(method, target) == "404", "\(method) \(target)")
+                expect(table.answer(method, target), equals: "404", "\(method) \(target)")
             }
             for target in Self.rejected {
-                #expect(table.answer(method, target) == "400", "\(method) \(target)")
+                expect(table.answer(method, target), equals: "400", "\(method) \(target)")
             }
         }
         // No other paths are excluded.
         for target in ["/authx", "/aut", "/auth.json", "/auth/x", "/users", "/", "/oauth2", "/auth%20x", "/%20auth"] {
-            #expect(table.answer("POST", target).hasPrefix(Self.methods), "\(target)")
+            expect(table.answer("POST", target).hasPrefix(Self.methods), "\(target)")
         }
     }
 
@@ -75,13 +75,13 @@ struct TokenCallPathsTests {
         for path in ["/auth", "/auth/refresh", "/oauth2/revoke", "/user", "/api/v1/login"] {
             let dotted = String(path.replacing("/", with: "./").dropFirst())
             for target in [path, path.uppercased(), path + "/", path + "%20", dotted] {
-                #expect(table.answer("POST", target) == "404", "\(target)")
+                expect(table.answer("POST", target), equals: "404", "\(target)")
             }
-            #expect(table.answer("POST", path + "/more") != "404")
+            expect(table.answer("POST", path + "/more") != "404")
         }
-        #expect(table.answer("POST", "/api./V1%20/Login.") == "404")
-        #expect(table.answer("POST", "/api%252Fv1/login") == "404")
-        #expect(table.answer("POST", "/api%253Ba/v1%253Bb=c/login") == "404")
+        expect(table.answer("POST", "/api./V1%20/Login."), equals: "404")
+        expect(table.answer("POST", "/api%252Fv1/login"), equals: "404")
+        expect(table.answer("POST", "/api%253Ba/v1%253Bb=c/login"), equals: "404")
     }
 
     @Test(
@@ -96,24 +96,24 @@ struct TokenCallPathsTests {
         ])
     func literals(pattern: String, path: String) throws {
         let table = try Self.table(["POST \(pattern)"])
-        #expect(table.answer("POST", path) == "404")
+        expect(table.answer("POST", path), equals: "404")
         let without = RouteTable(routes: table.routes, accounts: AccountsConfiguration(upstream: nil), upstreams: [])
-        #expect(without.answer("POST", path) == "POST \(pattern)", "the case does not test the comparison")
+        expect(without.answer("POST", path), equals: "POST \(pattern)", "the case does not test the comparison")
     }
 
     @Test("Rule 33: a route with the path of a token call does not match it; one with that of the user call does")
     func named() throws {
         let lines = ["POST /auth", "POST /Auth/", "POST /oauth2/revoke.", "GET /user", "GET,POST /*"]
         let table = try Self.table(lines)
-        #expect(table.answer("POST", "/auth") == "404")
-        #expect(table.answer("POST", "/Auth/") == "404")
-        #expect(table.answer("POST", "/oauth2/revoke.") == "404")
-        #expect(table.answer("GET", "/user") == "GET /user")
-        #expect(table.answer("HEAD", "/user") == "GET /user")
+        expect(table.answer("POST", "/auth"), equals: "404")
+        expect(table.answer("POST", "/Auth/"), equals: "404")
+        expect(table.answer("POST", "/oauth2/revoke."), equals: "404")
+        expect(table.answer("GET", "/user"), equals: "GET /user")
+        expect(table.answer("HEAD", "/user"), equals: "GET /user")
         // The wildcard route does not add methods or spellings to it.
-        #expect(table.answer("POST", "/user") == "405 GET, HEAD")
-        #expect(table.answer("GET", "/USER") == "404")
-        #expect(table.answer("GET", "/user/") == "404")
+        expect(table.answer("POST", "/user"), equals: "405 GET, HEAD")
+        expect(table.answer("GET", "/USER"), equals: "404")
+        expect(table.answer("GET", "/user/"), equals: "404")
     }
 
     @Test("Rule 33: a path that is both a token call and the user call is a token call")
@@ -121,25 +121,25 @@ struct TokenCallPathsTests {
         let upstream = UpstreamConfiguration(
             name: "api", targets: [], signIn: IdentityEndpointConfiguration(path: "/me", credentials: .basic),
             user: IdentityEndpointConfiguration(method: "GET", path: "/me"))
-        #expect(TokenCallPaths([upstream]).tokenCall(namedBy: try PathPattern("/me"))?.kind == .signIn)
+        expect(TokenCallPaths([upstream]).tokenCall(namedBy: try PathPattern("/me"))?.kind, equals: .signIn)
         let route = Route(name: "me", methods: ["GET"], pattern: try PathPattern("/me"), requiresAuthorization: true)
         let table = RouteTable(routes: [route], accounts: AccountsConfiguration(), upstreams: [upstream])
-        #expect(table.answer("GET", "/me") == "404")
+        expect(table.answer("GET", "/me"), equals: "404")
     }
 
     @Test("The gateway's own endpoints take precedence, even at the path of a token call")
     func accountEndpoints() throws {
         let table = try Self.table(["GET,POST /*"], accounts: AccountsConfiguration(prefix: "/auth"))
-        #expect(table.answer("POST", "/auth") == "signIn")
-        #expect(table.answer("GET", "/auth") == "currentSession")
-        #expect(table.answer("GET", "/auth/sessions") == "listSessions")
-        #expect(table.answer("POST", "/Auth") == "404")
-        #expect(table.answer("POST", "/auth/refresh") == "404")
+        expect(table.answer("POST", "/auth"), equals: "signIn")
+        expect(table.answer("GET", "/auth"), equals: "currentSession")
+        expect(table.answer("GET", "/auth/sessions"), equals: "listSessions")
+        expect(table.answer("POST", "/Auth"), equals: "404")
+        expect(table.answer("POST", "/auth/refresh"), equals: "404")
         // A route with the same path, which the configuration rejects, does not override the endpoints either.
         let crossed = try Self.table(
             ["PUT /auth", "POST /auth/sessions/{x}"], accounts: AccountsConfiguration(prefix: "/auth"))
-        #expect(crossed.answer("POST", "/auth") == "signIn")
-        #expect(crossed.answer("DELETE", "/auth/sessions/a") == "endSession")
+        expect(crossed.answer("POST", "/auth"), equals: "signIn")
+        expect(crossed.answer("DELETE", "/auth/sessions/a"), equals: "endSession")
     }
 
     @Test("Files are served at the paths of token calls, to which no other route forwards")
@@ -152,9 +152,9 @@ struct TokenCallPathsTests {
         for routes in [[files, forward], [forward, files]] {
             let table = RouteTable(
                 routes: routes, accounts: AccountsConfiguration(prefix: "/session"), upstreams: Self.upstreams)
-            #expect(table.answer("GET", "/auth") == "app" && table.answer("GET", "/auth/refresh") == "app")
-            #expect(table.answer("GET", "/auth/other") == "api")
-            #expect(!["app", "api"].contains(table.answer("POST", "/auth/refresh")))
+            expect(table.answer("GET", "/auth") == "app" && table.answer("GET", "/auth/refresh") == "app")
+            expect(table.answer("GET", "/auth/other"), equals: "api")
+            expect(!["app", "api"].contains(table.answer("POST", "/auth/refresh")))
         }
         // A route that forwards decides about the paths that it has in common with files.
         var post = forward
@@ -162,7 +162,7 @@ struct TokenCallPathsTests {
         post.methods = ["POST"]
         let shared = RouteTable(
             routes: [post, files], accounts: AccountsConfiguration(upstream: nil), upstreams: Self.upstreams)
-        #expect(shared.answer("GET", "/auth") == "404" && shared.answer("POST", "/auth") == "404")
+        expect(shared.answer("GET", "/auth") == "404" && shared.answer("POST", "/auth") == "404")
     }
 
     @Test("Paths are compared for every pattern that can match a token call", arguments: UInt64(0)..<40)
@@ -195,7 +195,7 @@ struct TokenCallPathsTests {
                 guard without.answer("GET", target) == text else { continue }
                 let call = calls.call(at: Array(target.utf8).span)
                 let isNamed = !route.pattern.isWide && call?.kind == .user
-                #expect((table.answer("GET", target) == text) == (call == nil || isNamed), "\(text) \(target)")
+                expect((table.answer("GET", target) == text), equals: (call == nil || isNamed), "\(text) \(target)")
                 if call != nil { met += 1 }
             }
         }
@@ -206,17 +206,17 @@ struct TokenCallPathsTests {
     func within() throws {
         let calls = TokenCallPaths(Self.upstreams)
         func paths(_ pattern: String) throws -> [String] { calls.calls(within: try PathPattern(pattern)).map(\.path) }
-        #expect(try paths("/*") == ["/auth", "/api/v1/Login", "/auth/refresh", "/oauth2/revoke", "/user"])
-        #expect(try paths("/{a}") == ["/auth", "/user"])
-        #expect(try paths("/API/*") == ["/api/v1/Login"])
-        #expect(try paths("/{a}/{b}") == ["/auth/refresh", "/oauth2/revoke"])
-        #expect(try paths("/auth/*") == ["/auth/refresh"])
-        #expect(try paths("/auth") == [])
-        #expect(try paths("/videos/{id}") == [])
-        #expect(!calls.mayMeet(try PathPattern("/videos/{id}")))
-        #expect(!calls.mayMeet(try PathPattern("/user")))
-        #expect(calls.mayMeet(try PathPattern("/auth")))
-        #expect(calls.tokenCall(namedBy: try PathPattern("/API/v1/login/"))?.upstream == "old")
-        #expect(calls.tokenCall(namedBy: try PathPattern("/user")) == nil)
+        try expect(paths("/*"), equals: ["/auth", "/api/v1/Login", "/auth/refresh", "/oauth2/revoke", "/user"])
+        try expect(paths("/{a}"), equals: ["/auth", "/user"])
+        try expect(paths("/API/*"), equals: ["/api/v1/Login"])
+        try expect(paths("/{a}/{b}"), equals: ["/auth/refresh", "/oauth2/revoke"])
+        try expect(paths("/auth/*"), equals: ["/auth/refresh"])
+        try expect(paths("/auth"), equals: [])
+        try expect(paths("/videos/{id}"), equals: [])
+        expect(!calls.mayMeet(try PathPattern("/videos/{id}")))
+        expect(!calls.mayMeet(try PathPattern("/user")))
+        expect(calls.mayMeet(try PathPattern("/auth")))
+        expect(calls.tokenCall(namedBy: try PathPattern("/API/v1/login/"))?.upstream, equals: "old")
+        expect(calls.tokenCall(namedBy: try PathPattern("/user")), equals: nil)
     }
 }

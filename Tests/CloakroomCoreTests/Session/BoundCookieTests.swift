@@ -1,5 +1,6 @@
 import CloakroomWire
 import NIOCore
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -32,20 +33,21 @@ struct BoundCookieTests {
     func foreign(line: String, isForeign: Bool) throws {
         var others = OtherCookies()
         _ = cookie.read(try Self.head(["Cookie: " + line.replacing("#", with: Self.ticket)]), others: &others)
-        #expect(others.hasForeign == isForeign)
+        expect(others.hasForeign, equals: isForeign)
         others = OtherCookies()
         _ = cookie.read(try Self.head(["Cookie: sid=\(Self.ticket)", "Cookie: a=b"]), others: &others)
-        #expect(others.hasForeign)
+        expect(others.hasForeign)
     }
 
     @Test("Rule 118: one value is read, and of several none; other names are other cookies")
     func read() throws {
-        #expect(try proof("Cookie: sid=\(Self.ticket); sid-bound=abc; x=1") == "abc")
-        #expect(try proof("Cookie: sid-bound=abc", "Cookie: sid=\(Self.ticket)") == "abc")
-        #expect(try proof("Cookie: sid-bound=abc; sid-bound=abc") == nil)
-        #expect(try proof("Cookie: sid-bound=abc", "Cookie: sid-bound=def") == nil)
-        #expect(try proof("Cookie: SID-bound=a; sid-boun=a; sid-boundx=a; xsid-bound=a; sid=\(Self.ticket)") == nil)
-        #expect(try proof("Cookie: sid-bound=abc", by: SessionCookie(Self.configuration)) == nil)
+        try expect(proof("Cookie: sid=\(Self.ticket); sid-bound=abc; x=1"), equals: "abc")
+        try expect(proof("Cookie: sid-bound=abc", "Cookie: sid=\(Self.ticket)"), equals: "abc")
+        try expect(proof("Cookie: sid-bound=abc; sid-bound=abc"), equals: nil)
+        try expect(proof("Cookie: sid-bound=abc", "Cookie: sid-bound=def"), equals: nil)
+        try expect(
+            proof("Cookie: SID-bound=a; sid-boun=a; sid-boundx=a; xsid-bound=a; sid=\(Self.ticket)"), equals: nil)
+        try expect(proof("Cookie: sid-bound=abc", by: SessionCookie(Self.configuration)), equals: nil)
     }
 
     @Test("Rule 118: upstreams neither get nor set it")
@@ -53,7 +55,7 @@ struct BoundCookieTests {
         let policy = RequestHeaderPolicy(injectable: [], cookie: cookie)
         for line in ["a=1; sid-bound=abc; b=2", "sid-bound=abc; a=1; sid=\(Self.ticket); b=2"] {
             var head = try Self.head(["Cookie: \(line)"])
-            #expect(policy.apply(&head, isTrusted: false).rewritesCookies)
+            expect(policy.apply(&head, isTrusted: false).rewritesCookies)
             var buffer = ByteBuffer()
             buffer.writeHead(reserving: 256) { writer in
                 for field in head.fields where field.name == .cookie {
@@ -61,27 +63,27 @@ struct BoundCookieTests {
                         of: field, from: head.bytes.readableBytesUInt8Span, into: &writer, hasWritten: false)
                 }
             }
-            #expect(String(buffer: buffer) == "Cookie: a=1; b=2")
+            expect(String(buffer: buffer), equals: "Cookie: a=1; b=2")
         }
         for value in ["sid-bound=x", "sid-bound=; Max-Age=0", " =sid-bound=x", "sid-bound"] {
             let isSet = cookie.setsSessionCookie(by: Array(value.utf8).span)
-            #expect(isSet, "\(value)")
+            expect(isSet, "\(value)")
         }
         for value in ["sid-boundx=x", "Sid-bound=x", "a=sid-bound"] {
             let isSet = cookie.setsSessionCookie(by: Array(value.utf8).span)
-            #expect(!isSet, "\(value)")
+            expect(!isSet, "\(value)")
         }
     }
 
     @Test("It has the attributes of the session cookie, so that both are sent with the same requests")
     func attributes() {
         let strict = SessionCookie(CookieConfiguration(), hasDevices: true)
-        #expect(strict.boundAttributes == "Path=/; HttpOnly; Secure; SameSite=Strict")
-        #expect(
-            strict.boundCookieValue("v", maxAge: .seconds(600))
-                == "__Host-cloakroom-bound=v; Path=/; HttpOnly; Secure; SameSite=Strict; Max-Age=600")
+        expect(strict.boundAttributes, equals: "Path=/; HttpOnly; Secure; SameSite=Strict")
+        expect(
+            strict.boundCookieValue("v", maxAge: .seconds(600)),
+            equals: "__Host-cloakroom-bound=v; Path=/; HttpOnly; Secure; SameSite=Strict; Max-Age=600")
         let lax = SessionCookie(CookieConfiguration(sameSite: .lax), hasDevices: true)
-        #expect(lax.boundAttributes == "Path=/; HttpOnly; Secure; SameSite=Lax")
+        expect(lax.boundAttributes, equals: "Path=/; HttpOnly; Secure; SameSite=Lax")
     }
 
     @Test("The fields of the protocol are read raw and as quoted strings")
@@ -90,11 +92,11 @@ struct BoundCookieTests {
             "Secure-Session-Response: \"a.b.c\"", "SEC-SECURE-SESSION-ID: 0123456789abcdef",
         ])
         let fields = DeviceFields(head, cookie: .absent)
-        #expect(fields.proof == Array("a.b.c".utf8) && fields.sessionID == Array("0123456789abcdef".utf8))
-        #expect(fields.cookie.isEmpty && "\(fields)" == "DeviceFields")
+        expect(fields.proof == Array("a.b.c".utf8) && fields.sessionID == Array("0123456789abcdef".utf8))
+        expect(fields.cookie.isEmpty && "\(fields)" == "DeviceFields")
         for (value, text) in [("\"", "\""), ("", ""), ("\"\"", ""), ("\"a", "\"a"), ("a", "a")] {
             let head = try Self.head(["Secure-Session-Response: \(value)"])
-            #expect(DeviceFields(head, cookie: .absent).proof == Array(text.utf8), "\(value)")
+            expect(DeviceFields(head, cookie: .absent).proof, equals: Array(text.utf8), "\(value)")
         }
     }
 }

@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @Suite("The crash output of a process with a session")
@@ -22,9 +23,9 @@ struct CrashOutputTests {
             fatalError(
                 "\(session.tokens) \(session.user) \(String(describing: credentials)) \(String(reflecting: session))")
         }
-        let output = try #require(result)
+        let output = try require(result)
         let text = String(decoding: output.standardErrorContent + output.standardOutputContent, as: UTF8.self)
-        #expect(text.contains("redacted"))
-        #expect(!text.contains("canary"))
+        expect(text.contains("redacted"))
+        expect(!text.contains("canary"))
     }
 }

@@ -1,5 +1,6 @@
 import CloakroomWire
 import NIOCore
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -28,12 +29,12 @@ struct LoginCookieStrippingTests {
             ("sid-login-a", ""), (" sid-login-a = x ;a=b", "Cookie: a=b"),
         ])
     func loginCookieNeverReachesAnUpstream(value: String, rest: String) throws {
-        #expect(try forwarded(value, by: cookie) == rest)
+        try expect(forwarded(value, by: cookie), equals: rest)
         for lines in ["Cookie: \(value)", "Cookie: a=b\r\nCookie: \(value)", "Cookie: \(value)\r\nCookie: a=b"] {
             var head = try RequestHead.with(lines)
             let summary = RequestHeaderPolicy(injectable: [], cookie: cookie).apply(&head, isTrusted: false)
-            #expect(summary.rewritesCookies)
-            #expect(head.fields.allSatisfy { $0.name != .cookie || $0.isStripped })
+            expect(summary.rewritesCookies)
+            expect(head.fields.allSatisfy { $0.name != .cookie || $0.isStripped })
         }
     }
 
@@ -41,20 +42,20 @@ struct LoginCookieStrippingTests {
         "Other cookies are forwarded",
         arguments: ["a=b", "sid-logout=x", "xsid-login-a=x", "SID-login-a=x", "sid-logi=x"])
     func others(value: String) throws {
-        #expect(try forwarded(value, by: cookie) == "Cookie: \(value)")
+        try expect(forwarded(value, by: cookie), equals: "Cookie: \(value)")
     }
 
     @Test("Without providers a cookie of such a name is the application's")
     func withoutProviders() throws {
         let plain = SessionCookie(CookieConfiguration(name: "sid"))
-        #expect(try forwarded("sid-login-a=x", by: plain) == "Cookie: sid-login-a=x")
+        try expect(forwarded("sid-login-a=x", by: plain), equals: "Cookie: sid-login-a=x")
         let isSet = plain.setsSessionCookie(by: Array("sid-login-a=x".utf8).span)
-        #expect(!isSet)
-        #expect(plain.loginCookies(try RequestHead.with("Cookie: sid-login-a=x")).isEmpty)
+        expect(!isSet)
+        expect(empty: plain.loginCookies(try RequestHead.with("Cookie: sid-login-a=x")))
         var head = try RequestHead.with("Cookie: sid-login-a=x")
         let summary = RequestHeaderPolicy(injectable: [], cookie: plain).apply(&head, isTrusted: false)
-        #expect(!summary.rewritesCookies)
-        #expect(head.fields.contains { $0.name == .cookie && !$0.isStripped })
+        expect(!summary.rewritesCookies)
+        expect(head.fields.contains { $0.name == .cookie && !$0.isStripped })
     }
 
     @Test(
@@ -64,18 +65,19 @@ struct LoginCookieStrippingTests {
         ])
     func setCookie(value: String) {
         let isSet = cookie.setsSessionCookie(by: Array(value.utf8).span)
-        #expect(isSet)
+        expect(isSet)
     }
 
     @Test("The login cookies of a request are read from all fields, however many there are")
     func reading() throws {
         let head = try RequestHead.with("Cookie: a=b; sid-login-a=x; sid=z\r\nCookie: sid-login-b=y")
-        #expect(
-            cookie.loginCookies(head) == [
+        expect(
+            cookie.loginCookies(head),
+            equals: [
                 ReceivedCookie(name: "sid-login-a", value: Array("x".utf8)),
                 ReceivedCookie(name: "sid-login-b", value: Array("y".utf8)),
             ])
         let many = (0..<300).map { "sid-login-\($0)=x" }.joined(separator: "; ")
-        #expect(cookie.loginCookies(try RequestHead.with("Cookie: \(many)")).count == 300)
+        expect(cookie.loginCookies(try RequestHead.with("Cookie: \(many)")).count, equals: 300)
     }
 }

@@ -29,7 +29,7 @@ struct RepeatedCookiesTests {
             let head = try RequestHead.with(lines: ["A: \(before)"] + fields.map { "Cookie: \($0)" })
             var (expected, found) = (OtherCookies(), OtherCookies())
             let reading = cookie.read(head, others: &expected)
-            #expect(repeated.read(cookie, head, others: &found) == reading && found == expected, "\(fields)")
+            expect(repeated.read(cookie, head, others: &found) == reading && found == expected, "\(fields)")
         }
     }
 
@@ -41,7 +41,7 @@ struct RepeatedCookiesTests {
             var others = OtherCookies()
             let head = try RequestHead.with("Cookie: " + String(repeating: "a", count: length))
             _ = repeated.read(cookie, head, others: &others)
-            #expect(repeated.field.count == (length == 2 ? 2 : 512) && repeated.field.capacity <= 1_024)
+            expect(repeated.field.count == (length == 2 ? 2 : 512) && repeated.field.capacity <= 1_024)
         }
     }
 }

@@ -1,4 +1,5 @@
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -27,13 +28,13 @@ struct SessionAssertionTests {
         assertion.claims = claims
         (upstream.assertion, upstream.claimHeaders) = (assertion, fields)
         let issuer = AssertionIssuer(PlainSigner(), Fixture.configuration(adjust)) { signed.value.withLock { $0 += 1 } }
-        return try #require(ClaimHeaders(upstream, issuer: issuer))
+        return try require(ClaimHeaders(upstream, issuer: issuer))
     }
 
     private static func text(
         _ session: Session, _ headers: ClaimHeaders, after seconds: Int64 = 0, site: Int = 0
     ) throws -> String {
-        let claims = try #require(session.claims)
+        let claims = try require(session.claims)
         let lines = claims.lines(for: headers, of: session.key) { (site, Fixture.now + .seconds(seconds)) }
         return String(decoding: lines, as: UTF8.self)
     }
@@ -42,8 +43,9 @@ struct SessionAssertionTests {
     func content() throws {
         let session = Fixture.session(of: Fixture.company, claims: #"{"groups":["a"],"r":{"x":1,"y":"\""},"b":true}"#)
         let headers = try Self.headers("orders", claims: ["b", "/r/y", "none"], [ClaimHeader("X-User", claim: "sub")])
-        #expect(
-            try Self.text(session, headers) == "X-User: u1\r\n"
+        try expect(
+            Self.text(session, headers),
+            equals: "X-User: u1\r\n"
                 + #"X-Identity: {"iss":"https://a.test","aud":"orders","iat":1800000000,"exp":1800000060,"#
                 + #""sid":"1-orders","sub":"u1","idp":"https://id.example.com","claims":{"b":true,"r":{"y":"\""}},"#
                 + #""auth_time":1799999940,"acr":"mfa"}"# + "\r\n")
@@ -54,7 +56,7 @@ struct SessionAssertionTests {
         }
         for (site, text) in [(0, ""), (1, #"X-Identity: {"iss":"https://b.test","#), (2, "")] {
             let made = try Self.text(Fixture.session(of: Fixture.company), sites, site: site)
-            #expect(text.isEmpty ? made.isEmpty : made.hasPrefix(text))
+            expect(text.isEmpty ? made.isEmpty : made.hasPrefix(text))
         }
     }
 
@@ -68,21 +70,21 @@ struct SessionAssertionTests {
             for _ in 0..<1_000 {
                 group.addTask { (try? Self.text(session, headers, after: 29)) == first }
             }
-            for await isSame in group { #expect(isSame) }
+            for await isSame in group { expect(isSame) }
         }
-        #expect(signed.now == 1)
-        #expect(try Self.text(session, try Self.headers("billing", signed: other)) != first)
-        #expect(other.now == 1)
+        expect(signed.now, equals: 1)
+        try expect(Self.text(session, try Self.headers("billing", signed: other)) != first)
+        expect(other.now, equals: 1)
         // A refresh of the tokens alone changes nothing; other claims need another assertion.
-        #expect(try Self.text(session.refreshed(with: SessionUpdate(tokens: session.tokens)), headers) == first)
-        #expect(signed.now == 1)
-        #expect(try Self.text(session, headers, after: 30).contains(#""iat":1800000030,"exp":1800000090"#))
+        try expect(Self.text(session.refreshed(with: SessionUpdate(tokens: session.tokens)), headers), equals: first)
+        expect(signed.now, equals: 1)
+        try expect(Self.text(session, headers, after: 30).contains(#""iat":1800000030,"exp":1800000090"#))
         // The clock was set back.
-        #expect(try Self.text(session, headers, after: 10).contains(#""iat":1800000010,"#))
+        try expect(Self.text(session, headers, after: 10).contains(#""iat":1800000010,"#))
         let update = SessionUpdate(provenance: Fixture.provenance(claims: #"{"groups":["b"]}"#))
         let changed = try Self.text(session.refreshed(with: update), headers, after: 10)
-        #expect(changed.contains(#""claims":{"groups":["b"]}"#))
-        #expect(signed.now == 4)
+        expect(changed.contains(#""claims":{"groups":["b"]}"#))
+        expect(signed.now, equals: 4)
     }
 
     @Test("Rule 132: a session keeps 8 assertions, also after reloads: the oldest is signed again")
@@ -92,25 +94,25 @@ struct SessionAssertionTests {
             let signed = Count()
             let headers = try Self.headers("a\(index)", signed: signed)
             for _ in 0..<3 { _ = try Self.text(session, headers) }
-            #expect(signed.now == 1)
+            expect(signed.now, equals: 1)
         }
         let counts = (0..<9).map { _ in Count() }
         let sets = try counts.map { try Self.headers("b", signed: $0) }
         for set in sets { _ = try Self.text(session, set) }
         for set in sets.reversed() { _ = try Self.text(session, set) }
-        #expect(counts.map(\.now).reduce(0, +) == 10)
+        expect(counts.map(\.now).reduce(0, +), equals: 10)
     }
 
     @Test("Rule 132: assertions that are no longer sent are dropped when another one is signed")
     func dropped() throws {
         let session = Fixture.session(of: Fixture.company)
-        let claims = try #require(session.claims)
+        let claims = try require(session.claims)
         for index in 0..<5 { _ = try Self.text(session, try Self.headers("a\(index)")) }
         let kept = claims.assertions.withLock { $0.count }
-        #expect(kept == 5)
+        expect(kept, equals: 5)
         _ = try Self.text(session, try Self.headers("b"), after: 30)
         let left = claims.assertions.withLock { $0.count }
-        #expect(left == 1)
+        expect(left, equals: 1)
     }
 
     @Test("Rule 132: a statement of more than 2 KiB is none: the user cannot sign in, and the session is not admitted")
@@ -119,25 +121,25 @@ struct SessionAssertionTests {
         func provenance(_ count: Int) -> SessionProvenance {
             Fixture.provenance(claims: #"{"groups":"\#(String(repeating: "a", count: count))"}"#)
         }
-        let rest = try #require(SessionClaims(provenance(0)).fields(for: headers).statement).utf8.count
+        let rest = try require(SessionClaims(provenance(0)).fields(for: headers).statement).utf8.count
         let most = AssertionConfiguration.maxStatement - rest
-        #expect(SessionClaims(provenance(most)).fields(for: headers).unrepresentable == nil)
+        expect(SessionClaims(provenance(most)).fields(for: headers).unrepresentable, equals: nil)
         let claims = SessionClaims(provenance(most + 1))
-        #expect(claims.fields(for: headers).unrepresentable == "groups")
-        #expect(claims.lines(for: headers, of: SessionKey(1, 2, 3, 0)) { (0, Fixture.now) }.isEmpty)
+        expect(claims.fields(for: headers).unrepresentable, equals: "groups")
+        expect(empty: claims.lines(for: headers, of: SessionKey(1, 2, 3, 0)) { (0, Fixture.now) })
         // Of the 16 KiB of all fields, 4 KiB are for the assertion.
         let both = try Self.headers("orders", claims: [], [ClaimHeader("X-Groups", claim: "groups")])
         for (count, name) in [(12_200, nil), (12_300, "groups")] as [(Int, String?)] {
-            #expect(SessionClaims(provenance(count)).fields(for: both).unrepresentable == name)
+            expect(SessionClaims(provenance(count)).fields(for: both).unrepresentable, equals: name)
         }
         let configuration = Fixture.configuration {
             $0.upstreams[Fixture.shop].assertion = AssertionConfiguration(header: "X-Identity", audience: "shop")
             $0.upstreams[Fixture.shop].assertion?.claims = ["groups"]
         }
         let upstreams = configuration.upstreams
-        #expect(ClaimHeaders.unrepresentableClaim(of: provenance(most + 1), upstreams: upstreams) == "groups")
+        expect(ClaimHeaders.unrepresentableClaim(of: provenance(most + 1), upstreams: upstreams), equals: "groups")
         let rules = Fixture.rules(try Fixture.route(to: Fixture.shop), in: configuration)
         let session = Fixture.session("t", source: Fixture.company.source, provenance: provenance(most + 1))
-        #expect(Fixture.admission(of: session, by: rules) == .denied(.missingClaim("groups")))
+        expect(Fixture.admission(of: session, by: rules), equals: .denied(.missingClaim("groups")))
     }
 }

@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @Suite("The client of a session")
@@ -20,14 +21,14 @@ struct SessionClientInfoTests {
             ("", .other), ("Chrome", .other), ("Firefo", .other), ("Mozilla/5.0", .other), ("\u{0}\u{ff}é", .other),
         ] as [(String, UserAgentFamily)])
     func families(userAgent: String, family: UserAgentFamily) {
-        #expect(UserAgentFamily(userAgent: userAgent) == family)
+        expect(UserAgentFamily(userAgent: userAgent), equals: family)
     }
 
     @Test("has a readable name for every family, and stored values that never change")
     func names() {
         let names = UserAgentFamily.allCases.map(\.name)
-        #expect(Set(names).count == names.count)
-        #expect(names.allSatisfy { !$0.isEmpty })
-        #expect(UserAgentFamily.allCases.map(\.rawValue) == Array(0...9))
+        expect(Set(names).count, equals: names.count)
+        expect(names.allSatisfy { !$0.isEmpty })
+        expect(UserAgentFamily.allCases.map(\.rawValue), equals: Array(0...9))
     }
 }

@@ -1,5 +1,6 @@
 import CloakroomWire
 import NIOCore
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -17,7 +18,7 @@ struct SessionCookieTests {
 
     private func ticket(_ value: String) throws -> SessionTicket {
         let ticket = SessionTicket(cookieValue: Array(value.utf8).span)
-        return try #require(ticket)
+        return try require(ticket)
     }
 
     @Test(
@@ -28,7 +29,7 @@ struct SessionCookieTests {
             "Cookie: a; sid=#", "Cookie: =; sid=#", "Cookie: sid=#; sid=#", "Cookie: sid=#\r\nCookie: sid=#",
         ])
     func found(lines: String) throws {
-        #expect(try read(lines.replacing("#", with: Self.valueA)) == .ticket(ticket(Self.valueA)))
+        try expect(read(lines.replacing("#", with: Self.valueA)), equals: .ticket(ticket(Self.valueA)))
     }
 
     @Test(
@@ -40,7 +41,7 @@ struct SessionCookieTests {
             "Cookie: $Version=1; $sid=#", "Cookie: ;", "Cookie: =",
         ])
     func absent(lines: String) throws {
-        #expect(try read(lines.replacing("#", with: Self.valueA)) == .absent)
+        try expect(read(lines.replacing("#", with: Self.valueA)), equals: .absent)
     }
 
     @Test(
@@ -51,16 +52,16 @@ struct SessionCookieTests {
             "sid=a; sid=#", "sid=#; sid=a", "sid=#; sid",
         ])
     func unusable(value: String) throws {
-        #expect(try read("Cookie: " + value.replacing("#", with: Self.valueA)) == .invalid)
+        try expect(read("Cookie: " + value.replacing("#", with: Self.valueA)), equals: .invalid)
     }
 
     @Test("Two different values are no session, in one field or in two, regardless of a third")
     func contradiction() throws {
         let (one, two) = ("sid=\(Self.valueA)", "sid=\(Self.valueB)")
-        #expect(try read("Cookie: \(one); \(two)") == .invalid)
-        #expect(try read("Cookie: \(two)", "Cookie: \(one)") == .invalid)
-        #expect(try read("Cookie: \(one); \(one); \(two)") == .invalid)
-        #expect(try read("Cookie: \(one); \(two); \(one)") == .invalid)
+        try expect(read("Cookie: \(one); \(two)"), equals: .invalid)
+        try expect(read("Cookie: \(two)", "Cookie: \(one)"), equals: .invalid)
+        try expect(read("Cookie: \(one); \(one); \(two)"), equals: .invalid)
+        try expect(read("Cookie: \(one); \(two); \(one)"), equals: .invalid)
     }
 
     @Test("Rule 101: the last four tickets of a request are known, also with two values, to end their sessions")
@@ -68,13 +69,13 @@ struct SessionCookieTests {
         func tickets(_ lines: String) throws -> [SessionTicket] { cookie.tickets(try RequestHead.with(lines)) }
         let (one, two) = (try ticket(Self.valueA), try ticket(Self.valueB))
         let (first, second) = ("sid=\(Self.valueA)", "sid=\(Self.valueB)")
-        #expect(try tickets("Cookie: a=b; \(first); \(second)") == [one, two])
-        #expect(try tickets("Cookie: \(second)\r\nCookie: sid=junk; \(first)\r\nCookie: \(second)") == [two, one])
-        #expect(try tickets("Cookie: sid=junk; \(first)") == [one])
-        #expect(try tickets("Cookie: sid=junk; x\(first)\r\nA: \(first)") == [])
+        try expect(tickets("Cookie: a=b; \(first); \(second)"), equals: [one, two])
+        try expect(tickets("Cookie: \(second)\r\nCookie: sid=junk; \(first)\r\nCookie: \(second)"), equals: [two, one])
+        try expect(tickets("Cookie: sid=junk; \(first)"), equals: [one])
+        try expect(tickets("Cookie: sid=junk; x\(first)\r\nA: \(first)"), equals: [])
         let values = "abcdef".map { String(repeating: $0, count: 42) + "A" }
         let many = values.map { "sid=\($0)" }.joined(separator: "; ")
-        #expect(try tickets("Cookie: \(many)") == values.suffix(4).map { try ticket($0) })
+        try expect(tickets("Cookie: \(many)"), equals: values.suffix(4).map { try ticket($0) })
     }
 
     @Test(
@@ -101,21 +102,22 @@ struct SessionCookieTests {
                     of: field, from: head.bytes.readableBytesUInt8Span, into: &writer, hasWritten: hasWritten)
             }
         }
-        #expect(String(buffer: buffer) == expected)
-        #expect(hasWritten == !expected.isEmpty)
+        expect(String(buffer: buffer), equals: expected)
+        expect(hasWritten, equals: !expected.isEmpty)
     }
 
     @Test("is set with the attributes that its prefix requires, and cleared with the same")
     func attributes() throws {
         let ticket = try ticket(Self.valueB)
         let strict = SessionCookie(CookieConfiguration())
-        #expect(
-            strict.setCookieValue(ticket)
-                == "__Host-cloakroom=\(Self.valueB); Path=/; HttpOnly; Secure; SameSite=Strict")
-        #expect(strict.clearCookieValue == "__Host-cloakroom=; Path=/; HttpOnly; Secure; SameSite=Strict; Max-Age=0")
+        expect(
+            strict.setCookieValue(ticket),
+            equals: "__Host-cloakroom=\(Self.valueB); Path=/; HttpOnly; Secure; SameSite=Strict")
+        expect(
+            strict.clearCookieValue, equals: "__Host-cloakroom=; Path=/; HttpOnly; Secure; SameSite=Strict; Max-Age=0")
         let loopback = SessionCookie(CookieConfiguration(name: "sid", isSecure: false, sameSite: .lax))
-        #expect(loopback.setCookieValue(ticket) == "sid=\(Self.valueB); Path=/; HttpOnly; SameSite=Lax")
-        #expect(loopback.clearCookieValue == "sid=; Path=/; HttpOnly; SameSite=Lax; Max-Age=0")
+        expect(loopback.setCookieValue(ticket), equals: "sid=\(Self.valueB); Path=/; HttpOnly; SameSite=Lax")
+        expect(loopback.clearCookieValue, equals: "sid=; Path=/; HttpOnly; SameSite=Lax; Max-Age=0")
     }
 
     @Test("Rule 101: with a domain, is deleted with the Domain that it is set with")
@@ -124,7 +126,7 @@ struct SessionCookieTests {
         let shared = SessionCookie(CookieConfiguration(name: "__Secure-sid", domain: "example.com", sameSite: .lax))
         let attributes = "; Path=/; Domain=example.com; HttpOnly; Secure; SameSite=Lax; Max-Age="
         let values = [shared.setCookieValue(ticket, maxAge: .seconds(60)), shared.clearCookieValue]
-        #expect(values == ["__Secure-sid=\(Self.valueB)\(attributes)60", "__Secure-sid=\(attributes)0"])
+        expect(values, equals: ["__Secure-sid=\(Self.valueB)\(attributes)60", "__Secure-sid=\(attributes)0"])
     }
 
     @Test("Rule 141: is partitioned only with SameSite=None, and deleted with the same attributes")
@@ -132,11 +134,11 @@ struct SessionCookieTests {
         let ticket = try ticket(Self.valueB)
         let framed = SessionCookie(CookieConfiguration(sameSite: .always, isPartitioned: true))
         let attributes = "; Path=/; HttpOnly; Secure; SameSite=None; Partitioned"
-        #expect(framed.setCookieValue(ticket) == "__Host-cloakroom=\(Self.valueB)\(attributes)")
-        #expect(framed.clearCookieValue == "__Host-cloakroom=\(attributes); Max-Age=0")
+        expect(framed.setCookieValue(ticket), equals: "__Host-cloakroom=\(Self.valueB)\(attributes)")
+        expect(framed.clearCookieValue, equals: "__Host-cloakroom=\(attributes); Max-Age=0")
         for (sameSite, isPartitioned) in [(CookieConfiguration.SameSite.always, false), (.lax, true), (.strict, true)] {
             let cookie = SessionCookie(CookieConfiguration(sameSite: sameSite, isPartitioned: isPartitioned))
-            #expect(!cookie.setCookieValue(ticket).contains("Partitioned"))
+            expect(!cookie.setCookieValue(ticket).contains("Partitioned"))
         }
     }
 
@@ -148,15 +150,16 @@ struct SessionCookieTests {
         }
         let end = now + .seconds(60)
         for isRequested in [false, true] {
-            #expect(maxAge(.never, isRequested: isRequested, end: end) == nil)
-            #expect(maxAge(.always, isRequested: isRequested, end: end) == .seconds(60))
-            #expect(maxAge(.onRequest, isRequested: isRequested, end: end) == (isRequested ? .seconds(60) : nil))
+            expect(maxAge(.never, isRequested: isRequested, end: end), equals: nil)
+            expect(maxAge(.always, isRequested: isRequested, end: end), equals: .seconds(60))
+            expect(maxAge(.onRequest, isRequested: isRequested, end: end), equals: (isRequested ? .seconds(60) : nil))
         }
         // A session that has ended removes its cookie.
-        #expect(maxAge(.always, isRequested: true, end: SessionTime(seconds: 999)) == .zero)
-        #expect(maxAge(.always, isRequested: true, end: SessionTime(milliseconds: .max)).map { $0 > .zero } == true)
+        expect(maxAge(.always, isRequested: true, end: SessionTime(seconds: 999)), equals: .zero)
+        expect(
+            maxAge(.always, isRequested: true, end: SessionTime(milliseconds: .max)).map { $0 > .zero }, equals: true)
         let value = cookie.setCookieValue(try ticket(Self.valueB), maxAge: .milliseconds(59_999))
-        #expect(value.hasSuffix("; Path=/; HttpOnly; Secure; SameSite=Strict; Max-Age=59"))
+        expect(value.hasSuffix("; Path=/; HttpOnly; Secure; SameSite=Strict; Max-Age=59"))
     }
 
     @Test("Rules 29 and 52: is recognized in a Set-Cookie field of an upstream")
@@ -165,6 +168,6 @@ struct SessionCookieTests {
         let isOurs = [cookie.setCookieValue(ticket), cookie.clearCookieValue, ""].map {
             cookie.setsSessionCookie(by: Array($0.utf8).span)
         }
-        #expect(isOurs == [true, true, false])
+        expect(isOurs, equals: [true, true, false])
     }
 }

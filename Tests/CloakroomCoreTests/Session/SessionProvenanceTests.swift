@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 #if canImport(Glibc)
@@ -32,13 +33,13 @@ struct SessionProvenanceTests {
     @Test("is kept by a refresh that states none, and replaced as a whole by one that does")
     func refreshed() {
         let session = session(provenance())
-        #expect(session.provenance == provenance())
+        expect(session.provenance, equals: provenance())
         let kept = session.refreshed(with: SessionUpdate(userJSON: Array("{}".utf8)))
-        #expect(kept.provenance == provenance())
+        expect(kept.provenance, equals: provenance())
         let next = SessionProvenance(
             identity: "company", issuer: "https://id.example.com", subject: "canary-subject", nonceHash: [], claims: [])
-        #expect(kept.refreshed(with: SessionUpdate(provenance: next)).provenance == next)
-        #expect(self.session(nil).refreshed(with: SessionUpdate()).provenance == nil)
+        expect(kept.refreshed(with: SessionUpdate(provenance: next)).provenance, equals: next)
+        expect(self.session(nil).refreshed(with: SessionUpdate()).provenance, equals: nil)
     }
 
     @Test("prints nothing that it contains, and a session prints nothing of it")
@@ -52,8 +53,8 @@ struct SessionProvenanceTests {
             dumped, "\(provenance())", String(reflecting: provenance()), "\(String(describing: provenance().session))",
         ]
         for text in texts {
-            #expect(!text.contains("canary"))
-            #expect(!text.contains("id.example.com"))
+            expect(!text.contains("canary"))
+            expect(!text.contains("id.example.com"))
         }
     }
 
@@ -63,17 +64,17 @@ struct SessionProvenanceTests {
         let pairs = [("a", "bc"), ("ab", "c"), ("abc", ""), ("", "abc"), ("A", "bc"), ("a", "Bc")]
         let sessions = pairs.map { ProviderSession(issuer: $0.0, id: $0.1) }
         let accounts = pairs.map { AccountName(issuer: $0.0, subject: $0.1) }
-        #expect(Set(sessions.map(\.canonicalBytes)).count == pairs.count)
-        #expect(Set(accounts).count == pairs.count)
+        expect(Set(sessions.map(\.canonicalBytes)).count, equals: pairs.count)
+        expect(Set(accounts).count, equals: pairs.count)
         // Both are hashed under the same keys.
         let hashes = sessions.map { hasher.hash($0) } + accounts.map { hasher.hash($0) }
-        #expect(Set(hashes).count == 2 * pairs.count)
+        expect(Set(hashes).count, equals: 2 * pairs.count)
         for session in sessions {
             let all = hasher.candidateHashes(session)
-            #expect(all.count == 2 && all[0] == hasher.hash(session) && all[1] != all[0])
+            expect(all.count == 2 && all[0] == hasher.hash(session) && all[1] != all[0])
         }
-        #expect(provenance().account == AccountName(issuer: "https://id.example.com", subject: "canary-subject"))
-        #expect(provenance().session == ProviderSession(issuer: "https://id.example.com", id: "canary-sid"))
+        expect(provenance().account, equals: AccountName(issuer: "https://id.example.com", subject: "canary-subject"))
+        expect(provenance().session, equals: ProviderSession(issuer: "https://id.example.com", id: "canary-sid"))
     }
 
     @Test("ends a session no later than its provider permits, whatever the tokens")
@@ -89,19 +90,19 @@ struct SessionProvenanceTests {
                 endsBy: endsBy.map { start.wallTime + .seconds($0) })
             return timeouts.end(of: new, madeAt: start)
         }
-        #expect(end(nil) == start + .seconds(3_600))
-        #expect(end(60) == start + .seconds(60))
-        #expect(end(7_200) == start + .seconds(3_600))
-        #expect(end(60, accessEnd: 30) == start + .seconds(30))
-        #expect(end(-5) == start - .seconds(5))
-        #expect(end(nil, accessEnd: 90) == start + .seconds(90))
+        expect(end(nil), equals: start + .seconds(3_600))
+        expect(end(60), equals: start + .seconds(60))
+        expect(end(7_200), equals: start + .seconds(3_600))
+        expect(end(60, accessEnd: 30), equals: start + .seconds(30))
+        expect(end(-5), equals: start - .seconds(5))
+        expect(end(nil, accessEnd: 90), equals: start + .seconds(90))
     }
 
     #if canImport(Glibc)
         @Test("makes a session object no larger, with or without one")
         func memory() throws {
             // malloc.h is not part of the Glibc module.
-            let symbol = try #require(dlsym(nil, "malloc_usable_size"))
+            let symbol = try require(dlsym(nil, "malloc_usable_size"))
             let usableSize = unsafeBitCast(symbol, to: (@convention(c) (UnsafeMutableRawPointer) -> Int).self)
             // Before sessions had a provenance, an object had 140 bytes, for which malloc reserves 152.
             for session in [session(nil), session(provenance())] {

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -6,10 +7,10 @@ import Testing
 struct SessionSourceTests {
     @Test("has the same value in every release, because stored records contain it")
     func stable() {
-        #expect(SessionSource(upstream: "api").value == 3_690_117_333_739_134_896)
-        #expect(SessionSource(upstream: "api") == SessionSource(upstream: "api"))
-        #expect(SessionSource(upstream: "api") != SessionSource(upstream: "API"))
-        #expect(SessionSource(upstream: "") != .unknown)
+        expect(SessionSource(upstream: "api").value, equals: 3_690_117_333_739_134_896)
+        expect(SessionSource(upstream: "api"), equals: SessionSource(upstream: "api"))
+        expect(SessionSource(upstream: "api") != SessionSource(upstream: "API"))
+        expect(SessionSource(upstream: "") != .unknown)
     }
 
     @Test("is determined by the sessionSource of the sign-in upstream, not by its name or targets")
@@ -23,9 +24,9 @@ struct SessionSourceTests {
         let a = UpstreamConfiguration(name: "a", targets: [target])
         let moved = UpstreamConfiguration(name: "a", targets: [other])
         let renamed = UpstreamConfiguration(name: "b", targets: [target], sessionSource: "a")
-        #expect(configuration([a, moved], 0).sessionSource == SessionSource(upstream: "a"))
-        #expect(configuration([a, moved], 1).sessionSource == configuration([a, moved], 0).sessionSource)
-        #expect(configuration([renamed], 0).sessionSource == SessionSource(upstream: "a"))
-        #expect(configuration([a], nil).sessionSource == nil)
+        expect(configuration([a, moved], 0).sessionSource, equals: SessionSource(upstream: "a"))
+        expect(configuration([a, moved], 1).sessionSource, equals: configuration([a, moved], 0).sessionSource)
+        expect(configuration([renamed], 0).sessionSource, equals: SessionSource(upstream: "a"))
+        expect(configuration([a], nil).sessionSource, equals: nil)
     }
 }

@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @Suite("A session")
@@ -20,18 +21,18 @@ struct SessionTests {
     @Test("records at most one use per granularity interval")
     func touch() {
         let session = session()
-        #expect(!session.touch(at: start + .seconds(59), granularity: .seconds(60)))
-        #expect(session.lastUsedAt == start)
-        #expect(session.touch(at: start + .seconds(60), granularity: .seconds(60)))
-        #expect(session.lastUsedAt == start + .seconds(60))
-        #expect(!session.touch(at: start + .seconds(61), granularity: .seconds(60)))
+        expect(!session.touch(at: start + .seconds(59), granularity: .seconds(60)))
+        expect(session.lastUsedAt, equals: start)
+        expect(session.touch(at: start + .seconds(60), granularity: .seconds(60)))
+        expect(session.lastUsedAt, equals: start + .seconds(60))
+        expect(!session.touch(at: start + .seconds(61), granularity: .seconds(60)))
     }
 
     @Test("never moves its last use backwards")
     func touchBackwards() {
         let session = session()
-        #expect(!session.touch(at: start - .seconds(600), granularity: .zero))
-        #expect(session.lastUsedAt == start)
+        expect(!session.touch(at: start - .seconds(600), granularity: .zero))
+        expect(session.lastUsedAt, equals: start)
     }
 
     @Test("Rule 22: prints neither its tokens nor its user")
@@ -43,8 +44,8 @@ struct SessionTests {
             "\(Array($0.utf8))".dropFirst().dropLast()
         }
         for text in [dumped, String(reflecting: session.tokens), "\(session.user)", String(reflecting: session.user)] {
-            #expect(!text.contains("canary"))
-            for bytes in personal { #expect(!text.contains(bytes)) }
+            expect(!text.contains("canary"))
+            for bytes in personal { expect(!text.contains(bytes)) }
         }
     }
 
@@ -53,15 +54,15 @@ struct SessionTests {
         let old = session()
         let tokens = TokenSet(authorization: Secret("Bearer next"), obtainedAt: start.wallTime + .seconds(9))
         let new = old.refreshed(with: SessionUpdate(tokens: tokens))
-        #expect(new.version == old.version + 1)
-        #expect(new.tokens == tokens)
-        #expect(!new.isRefreshable)
-        #expect(new.user == old.user)
-        #expect(new.client == old.client)
-        #expect(new.expiresAt == old.expiresAt)
+        expect(new.version, equals: old.version + 1)
+        expect(new.tokens, equals: tokens)
+        expect(!new.isRefreshable)
+        expect(new.user, equals: old.user)
+        expect(new.client, equals: old.client)
+        expect(new.expiresAt, equals: old.expiresAt)
         let other = new.refreshed(with: SessionUpdate(userJSON: Array("{}".utf8)))
-        #expect(other.user.json == Array("{}".utf8))
-        #expect(other.tokens == tokens)
+        expect(other.user.json, equals: Array("{}".utf8))
+        expect(other.tokens, equals: tokens)
     }
 
     @Test("keeps the data of its store, also when it is refreshed, and next to all other fields")
@@ -78,16 +79,16 @@ struct SessionTests {
                     obtainedAt: start.wallTime),
                 client: SessionClientInfo(peer: "192.0.2.1", userAgent: .firefox), createdAt: start,
                 expiresAt: start + .seconds(60), lastUsedAt: start, storeData: data)
-            #expect(session.storeData == Array(data.prefix(255)))
-            #expect(session.user == user)
-            #expect(session.tokens.refreshToken == Secret("canary-refresh"))
-            #expect(session.client == SessionClientInfo(peer: "192.0.2.1", userAgent: .firefox))
+            expect(session.storeData, equals: Array(data.prefix(255)))
+            expect(session.user, equals: user)
+            expect(session.tokens.refreshToken, equals: Secret("canary-refresh"))
+            expect(session.client, equals: SessionClientInfo(peer: "192.0.2.1", userAgent: .firefox))
             let next = session.refreshed(with: SessionUpdate(userJSON: Array("{}".utf8)))
-            #expect(next.storeData == session.storeData)
-            #expect(next.user.json == Array("{}".utf8))
-            #expect(next.user.name == user.name)
+            expect(next.storeData, equals: session.storeData)
+            expect(next.user.json, equals: Array("{}".utf8))
+            expect(next.user.name, equals: user.name)
         }
-        #expect(session().storeData.isEmpty)
+        expect(empty: session().storeData)
     }
 }
 
@@ -116,11 +117,11 @@ struct CompactSessionFieldsTests {
                     for family in UserAgentFamily.allCases {
                         let client = SessionClientInfo(peer: "2001:db8::1", userAgent: family)
                         let session = session(refreshToken: token, json: json, account: account, client: client)
-                        #expect(session.tokens.refreshToken == token)
-                        #expect(session.isRefreshable == (token != nil))
-                        #expect(session.user == UserProfile(json: json, account: account))
-                        #expect(session.client == client)
-                        #expect(session.tokens.accessTokenExpiresAt == nil)
+                        expect(session.tokens.refreshToken, equals: token)
+                        expect(session.isRefreshable, equals: (token != nil))
+                        expect(session.user, equals: UserProfile(json: json, account: account))
+                        expect(session.client, equals: client)
+                        expect(session.tokens.accessTokenExpiresAt, equals: nil)
                     }
                 }
             }
@@ -134,13 +135,13 @@ struct CompactSessionFieldsTests {
         for peer in [String(repeating: "a", count: 255), String(repeating: "a", count: 100_000)] {
             let session = session(
                 refreshToken: Secret("t"), json: json, account: account, client: SessionClientInfo(peer: peer))
-            #expect(session.client.peer == String(repeating: "a", count: 255))
-            #expect(session.user == UserProfile(json: json, account: account))
+            expect(session.client.peer, equals: String(repeating: "a", count: 255))
+            expect(session.user, equals: UserProfile(json: json, account: account))
         }
         let cut = session(
             refreshToken: nil, json: json, client: SessionClientInfo(peer: "a" + String(repeating: "é", count: 200)))
-        #expect(cut.client.peer.hasPrefix("aéé"))
-        #expect(cut.user.json == json)
+        expect(cut.client.peer.hasPrefix("aéé"))
+        expect(cut.user.json, equals: json)
     }
 
     @Test("are part of a summary, except the tokens")
@@ -148,12 +149,12 @@ struct CompactSessionFieldsTests {
         let client = SessionClientInfo(peer: "192.0.2.1", userAgent: .curl)
         let session = session(refreshToken: Secret("canary"), client: client)
         session.touch(at: start + .seconds(9), granularity: .zero)
-        #expect(
-            session.summary
-                == SessionSummary(
-                    id: session.id, createdAt: start, lastUsedAt: start + .seconds(9), expiresAt: start + .seconds(60),
-                    client: client))
-        #expect(!String(reflecting: session.summary).contains("canary"))
+        expect(
+            session.summary,
+            equals: SessionSummary(
+                id: session.id, createdAt: start, lastUsedAt: start + .seconds(9), expiresAt: start + .seconds(60),
+                client: client))
+        expect(!String(reflecting: session.summary).contains("canary"))
     }
 }
 
@@ -166,8 +167,8 @@ struct SessionIDTests {
             (.max, "ffffffffffffffff"),
         ] as [(UInt64, String)])
     func roundTrip(value: UInt64, text: String) {
-        #expect(SessionID(value).description == text)
-        #expect(SessionID(text) == SessionID(value))
+        expect(SessionID(value).description, equals: text)
+        expect(SessionID(text), equals: SessionID(value))
     }
 
     @Test(
@@ -178,11 +179,11 @@ struct SessionIDTests {
             "01234567%39abcde", String(repeating: "a", count: 100_000),
         ])
     func otherSpellings(text: String) {
-        #expect(SessionID(text) == nil)
+        expect(SessionID(text), equals: nil)
     }
 
     @Test("is the first eight bytes of the store's key")
     func key() {
-        #expect(SessionKey(0x0123_4567_89ab_cdef, 1, 2, 3).id.description == "0123456789abcdef")
+        expect(SessionKey(0x0123_4567_89ab_cdef, 1, 2, 3).id.description, equals: "0123456789abcdef")
     }
 }

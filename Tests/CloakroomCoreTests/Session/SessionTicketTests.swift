@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @Suite("A session's ticket")
@@ -19,9 +20,9 @@ struct SessionTicketTests {
         for _ in 0..<100 {
             let ticket = ticket()
             let value = ticket.cookieValue
-            #expect(value.utf8.count == SessionTicket.characterCount)
-            #expect(value.utf8.allSatisfy(Self.alphabet.contains))
-            #expect(read(value) == ticket)
+            expect(value.utf8.count, equals: SessionTicket.characterCount)
+            expect(value.utf8.allSatisfy(Self.alphabet.contains))
+            expect(read(value), equals: ticket)
         }
     }
 
@@ -29,10 +30,10 @@ struct SessionTicketTests {
     func bytesAreInOrder() throws {
         // Base64url of the bytes 0 to 31.
         let value = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"
-        let ticket = try #require(read(value))
-        #expect(ticket.withBytes(Array.init) == Array(0..<32))
-        #expect(ticket.bytes == Array(0..<32))
-        #expect(ticket.cookieValue == value)
+        let ticket = try require(read(value))
+        expect(ticket.withBytes(Array.init), equals: Array(0..<32))
+        expect(ticket.bytes, equals: Array(0..<32))
+        expect(ticket.cookieValue, equals: value)
     }
 
     @Test(
@@ -44,20 +45,20 @@ struct SessionTicketTests {
             String(repeating: "A", count: 100_000),
         ])
     func otherSpellings(text: String) {
-        #expect(read(text) == nil)
+        expect(read(text), equals: nil)
     }
 
     @Test("differs from one with any other bit")
     func equality() throws {
         let value = String(repeating: "A", count: 43)
-        let zero = try #require(read(value))
+        let zero = try require(read(value))
         for index in value.indices {
-            let other = try #require(read(value[..<index] + "E" + value[value.index(after: index)...]))
-            #expect(other != zero)
+            let other = try require(read(value[..<index] + "E" + value[value.index(after: index)...]))
+            expect(other != zero)
         }
-        #expect(SessionKey(1, 2, 3, 4) != SessionKey(1, 2, 3, 5))
-        #expect(SessionKey(1, 2, 3, 4) != SessionKey(0, 2, 3, 4))
-        #expect(SessionKey(1, 2, 3, 4) == SessionKey(1, 2, 3, 4))
+        expect(SessionKey(1, 2, 3, 4) != SessionKey(1, 2, 3, 5))
+        expect(SessionKey(1, 2, 3, 4) != SessionKey(0, 2, 3, 4))
+        expect(SessionKey(1, 2, 3, 4), equals: SessionKey(1, 2, 3, 4))
     }
 
     @Test("Rule 22: is never printed")
@@ -66,8 +67,8 @@ struct SessionTicketTests {
         var dumped = ""
         dump(ticket, to: &dumped)
         for text in ["\(ticket)", String(reflecting: ticket), String(describing: [ticket]), dumped] {
-            #expect(!text.contains(ticket.cookieValue))
-            #expect(!text.contains("word"))
+            expect(!text.contains(ticket.cookieValue))
+            expect(!text.contains("word"))
         }
     }
 }

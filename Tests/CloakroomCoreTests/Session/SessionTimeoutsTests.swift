@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @Suite("The timeouts of a session")
@@ -14,35 +15,35 @@ struct SessionTimeoutsTests {
 
     @Test("expire it exactly when the idle timeout is reached")
     func idle() {
-        #expect(expiry(lastUsed: 0, now: 899) == nil)
-        #expect(expiry(lastUsed: 0, now: 900) == .expiredIdle)
-        #expect(expiry(lastUsed: 100, now: 999) == nil)
+        expect(expiry(lastUsed: 0, now: 899), equals: nil)
+        expect(expiry(lastUsed: 0, now: 900), equals: .expiredIdle)
+        expect(expiry(lastUsed: 100, now: 999), equals: nil)
     }
 
     @Test("end it at the absolute timeout, regardless of the last use")
     func absolute() {
-        #expect(expiry(lastUsed: 3_599, now: 3_599) == nil)
-        #expect(expiry(lastUsed: 3_599, now: 3_600) == .expiredAbsolute)
+        expect(expiry(lastUsed: 3_599, now: 3_599), equals: nil)
+        expect(expiry(lastUsed: 3_599, now: 3_600), equals: .expiredAbsolute)
     }
 
     @Test("report the timeout that elapsed first, regardless of the time of the check")
     func reasonIsTheFirst() {
-        #expect(expiry(lastUsed: 0, now: 100_000) == .expiredIdle)
-        #expect(expiry(lastUsed: 3_000, now: 100_000) == .expiredAbsolute)
-        #expect(expiry(lastUsed: 2_700, now: 100_000) == .expiredAbsolute)
+        expect(expiry(lastUsed: 0, now: 100_000), equals: .expiredIdle)
+        expect(expiry(lastUsed: 3_000, now: 100_000), equals: .expiredAbsolute)
+        expect(expiry(lastUsed: 2_700, now: 100_000), equals: .expiredAbsolute)
     }
 
     @Test("do not end it when the clock jumps back")
     func clockJumpsBack() {
-        #expect(expiry(lastUsed: 0, now: -5_000) == nil)
+        expect(expiry(lastUsed: 0, now: -5_000), equals: nil)
     }
 
     @Test("fix the end at creation, so a clock that jumps back does not move it")
     func endIsFixed() {
-        #expect(timeouts.end(ofSessionMadeAt: start) == start + .seconds(3_600))
-        #expect(
-            timeouts.deadline(expiresAt: start + .seconds(3_600), lastUsedAt: start + .seconds(3_500))
-                == start + .seconds(3_600))
+        expect(timeouts.end(ofSessionMadeAt: start), equals: start + .seconds(3_600))
+        expect(
+            timeouts.deadline(expiresAt: start + .seconds(3_600), lastUsedAt: start + .seconds(3_500)),
+            equals: start + .seconds(3_600))
     }
 
     @Test("end a session without refresh token with its access token, and never later than others")
@@ -53,10 +54,10 @@ struct SessionTimeoutsTests {
                 accessTokenExpiresAt: accessEnd.map { start.wallTime + .seconds($0) }, obtainedAt: start.wallTime)
         }
         func end(_ tokens: TokenSet) -> SessionTime { timeouts.end(ofSessionMadeAt: start, tokens: tokens) }
-        #expect(end(tokens(refresh: false, accessEnd: 60)) == start + .seconds(60))
-        #expect(end(tokens(refresh: false, accessEnd: 10_000)) == start + .seconds(3_600))
-        #expect(end(tokens(refresh: false, accessEnd: nil)) == start + .seconds(3_600))
-        #expect(end(tokens(refresh: true, accessEnd: 60)) == start + .seconds(3_600))
+        expect(end(tokens(refresh: false, accessEnd: 60)), equals: start + .seconds(60))
+        expect(end(tokens(refresh: false, accessEnd: 10_000)), equals: start + .seconds(3_600))
+        expect(end(tokens(refresh: false, accessEnd: nil)), equals: start + .seconds(3_600))
+        expect(end(tokens(refresh: true, accessEnd: 60)), equals: start + .seconds(3_600))
     }
 
     @Test("allow a refresh to bring the end of a session forward, never to postpone it")
@@ -74,10 +75,10 @@ struct SessionTimeoutsTests {
         func end(_ new: TokenSet?) -> SessionTime {
             timeouts.end(of: session, refreshedWith: SessionUpdate(tokens: new))
         }
-        #expect(end(nil) == start + .seconds(1_800))
-        #expect(end(tokens(refresh: true, accessEnd: 10_000)) == start + .seconds(1_800))
-        #expect(end(tokens(refresh: false, accessEnd: 10_000)) == start + .seconds(1_800))
-        #expect(end(tokens(refresh: false, accessEnd: 120)) == start + .seconds(120))
+        expect(end(nil), equals: start + .seconds(1_800))
+        expect(end(tokens(refresh: true, accessEnd: 10_000)), equals: start + .seconds(1_800))
+        expect(end(tokens(refresh: false, accessEnd: 10_000)), equals: start + .seconds(1_800))
+        expect(end(tokens(refresh: false, accessEnd: 120)), equals: start + .seconds(120))
     }
 
     @Test("follow what the provider permits at a refresh, up to the absolute timeout")
@@ -91,10 +92,10 @@ struct SessionTimeoutsTests {
                 of: session,
                 refreshedWith: SessionUpdate(tokens: tokens, endsBy: seconds.map { start.wallTime + .seconds($0) }))
         }
-        #expect(end(nil) == start + .seconds(100))
-        #expect(end(50) == start + .seconds(50))
-        #expect(end(200) == start + .seconds(200))
-        #expect(end(4_000) == start + .seconds(3_600))
+        expect(end(nil), equals: start + .seconds(100))
+        expect(end(50), equals: start + .seconds(50))
+        expect(end(200), equals: start + .seconds(200))
+        expect(end(4_000), equals: start + .seconds(3_600))
     }
 
     @Test(
@@ -102,11 +103,11 @@ struct SessionTimeoutsTests {
         arguments: [(900, 60_000), (600, 60_000), (300, 30_000), (1, 100)] as [(Int64, Int64)])
     func granularity(idleSeconds: Int64, milliseconds: Int64) {
         let timeouts = SessionTimeouts(idle: .seconds(idleSeconds), absolute: .seconds(3_600))
-        #expect(timeouts.touchGranularity == .milliseconds(milliseconds))
+        expect(timeouts.touchGranularity, equals: .milliseconds(milliseconds))
         let before = start + .milliseconds(milliseconds - 1)
-        #expect(!timeouts.isTouchDue(lastUsedAt: start, now: before))
-        #expect(timeouts.isTouchDue(lastUsedAt: start, now: start + .milliseconds(milliseconds)))
-        #expect(!timeouts.isTouchDue(lastUsedAt: start, now: start - .seconds(86_400)))
+        expect(!timeouts.isTouchDue(lastUsedAt: start, now: before))
+        expect(timeouts.isTouchDue(lastUsedAt: start, now: start + .milliseconds(milliseconds)))
+        expect(!timeouts.isTouchDue(lastUsedAt: start, now: start - .seconds(86_400)))
     }
 
     @Test(
@@ -117,14 +118,14 @@ struct SessionTimeoutsTests {
     func shared(idleSeconds: Int64, granularity: Int64, interval: Int64) {
         let timeouts = SessionTimeouts(
             idle: .seconds(idleSeconds), absolute: .seconds(86_400 * 365), isShared: true)
-        #expect(timeouts.touchGranularity == .milliseconds(granularity))
-        #expect(timeouts.touchWriteInterval == .milliseconds(interval))
-        #expect(!timeouts.isTouchDue(lastUsedAt: start, now: start + .milliseconds(granularity - 1)))
-        #expect(timeouts.isTouchDue(lastUsedAt: start, now: start + .milliseconds(granularity)))
+        expect(timeouts.touchGranularity, equals: .milliseconds(granularity))
+        expect(timeouts.touchWriteInterval, equals: .milliseconds(interval))
+        expect(!timeouts.isTouchDue(lastUsedAt: start, now: start + .milliseconds(granularity - 1)))
+        expect(timeouts.isTouchDue(lastUsedAt: start, now: start + .milliseconds(granularity)))
         let end = start + .milliseconds(idleSeconds * 1_000 + granularity + interval)
         let far = start + .seconds(86_400 * 365)
-        #expect(timeouts.expiry(expiresAt: far, lastUsedAt: start, now: end - .milliseconds(1)) == nil)
-        #expect(timeouts.expiry(expiresAt: far, lastUsedAt: start, now: end) == .expiredIdle)
+        expect(timeouts.expiry(expiresAt: far, lastUsedAt: start, now: end - .milliseconds(1)), equals: nil)
+        expect(timeouts.expiry(expiresAt: far, lastUsedAt: start, now: end), equals: .expiredIdle)
     }
 
     @Test("do not overflow at the ends of time", arguments: [false, true])
@@ -133,9 +134,9 @@ struct SessionTimeoutsTests {
             idle: .seconds(Int64.max), absolute: .seconds(Int64.max), isShared: isShared)
         let last = SessionTime(milliseconds: .max)
         let first = SessionTime(milliseconds: .min)
-        #expect(timeouts.end(ofSessionMadeAt: start).milliseconds == .max)
-        #expect(timeouts.expiry(expiresAt: last, lastUsedAt: last, now: first) == nil)
-        #expect(!timeouts.isTouchDue(lastUsedAt: last, now: first))
+        expect(timeouts.end(ofSessionMadeAt: start).milliseconds, equals: .max)
+        expect(timeouts.expiry(expiresAt: last, lastUsedAt: last, now: first), equals: nil)
+        expect(!timeouts.isTouchDue(lastUsedAt: last, now: first))
     }
 
     @Test("report the reason of each end to the client", arguments: SessionEndReason.allCases)
@@ -144,6 +145,6 @@ struct SessionTimeoutsTests {
             .signedOut: .revoked, .replaced: .revoked, .expiredIdle: .expiredIdle, .expiredAbsolute: .expiredAbsolute,
             .revoked: .revoked, .refreshRejected: .refreshRejected, .sourceRemoved: .revoked, .unreadable: .noSession,
         ]
-        #expect(reported[end] == end.unauthorizedReason)
+        expect(reported[end], equals: end.unauthorizedReason)
     }
 }

@@ -14,32 +14,32 @@ struct ChildProcessTests {
         let process = try ChildProcess(
             "sh", ["-c", script], directory: directory, environment: environment,
             output: .file(files.path(of: "output")))
-        #expect(await process.ends() == ChildProcess.Ending(status: 0))
+        await expect(process.ends(), equals: ChildProcess.Ending(status: 0))
         return files.text(of: "output")
     }
 
     @Test("The exit status is reported")
     func exitStatus() async throws {
-        #expect(await (try ChildProcess("sh", ["-c", "exit 7"])).ends() == ChildProcess.Ending(status: 7))
-        #expect(try ChildProcess("sh", ["-c", "exit 8"]).waitUntilEnd() == ChildProcess.Ending(status: 8))
+        await expect((try ChildProcess("sh", ["-c", "exit 7"])).ends(), equals: ChildProcess.Ending(status: 7))
+        try expect(ChildProcess("sh", ["-c", "exit 8"]).waitUntilEnd(), equals: ChildProcess.Ending(status: 8))
     }
 
     @Test("A signal ends the process, and is ignored after the end")
     func signal() async throws {
         let process = try ChildProcess("sleep", ["60"])
-        #expect(process.isRunning)
+        expect(process.isRunning)
         process.signal(SIGTERM)
         let ending = await process.ends()
-        #expect(ending == ChildProcess.Ending(status: SIGTERM, wasKilled: true))
-        #expect(!process.isRunning)
+        expect(ending, equals: ChildProcess.Ending(status: SIGTERM, wasKilled: true))
+        expect(!process.isRunning)
         process.signal(SIGKILL)
-        #expect(process.ending == ending)
+        expect(process.ending, equals: ending)
     }
 
     @Test("The working directory and the environment are the given ones")
     func surroundings() async throws {
-        #expect(
-            try await output("pwd -P; echo $A; echo $HOME.", directory: "/", environment: ["A": "b"]) == "/\nb\n.\n")
+        try await expect(
+            output("pwd -P; echo $A; echo $HOME.", directory: "/", environment: ["A": "b"]), equals: "/\nb\n.\n")
     }
 
     @Test("The input comes from a file")
@@ -48,7 +48,7 @@ struct ChildProcessTests {
         let process = try ChildProcess(
             "cat", input: .file(files.path(of: "input")), output: .file(files.path(of: "output")))
         await process.ends()
-        #expect(files.text(of: "output") == "given")
+        expect(files.text(of: "output"), equals: "given")
     }
 
     @Test("A missing program, folder or file is an error that names it")
@@ -58,8 +58,8 @@ struct ChildProcessTests {
             { try ChildProcess("true", input: .file("/missing-here")) },
         ] {
             let error = try #require(throws: ChildProcess.CannotStart.self) { _ = try start() }
-            #expect(error.description.contains("missing-here"))
-            #expect(error.description.contains("No such file or directory"))
+            expect(error.description.contains("missing-here"))
+            expect(error.description.contains("No such file or directory"))
         }
     }
 
@@ -71,17 +71,17 @@ struct ChildProcessTests {
             pipe.closeWriteEnd()
         }
         let script = "for n in \(pipe.readEnd) \(pipe.writeEnd); do test ! -e /proc/$$/fd/$n || echo $n; done"
-        #expect(try await output(script) == "")
+        try await expect(output(script), equals: "")
     }
 
     @Test("Ignored and blocked signals are not inherited")
     func signals() async throws {
         let lines = try await output("grep -E '^Sig(Blk|Ign)' /proc/self/status").split(separator: "\n")
-        #expect(lines.count == 2)
+        expect(lines.count, equals: 2)
         for line in lines {
-            let set = try #require(UInt64(line.suffix(16), radix: 16))
+            let set = try require(UInt64(line.suffix(16), radix: 16))
             // The C library ignores signals 32 and 33, which it uses itself.
-            #expect(set & 0x7FFF_FFFF == 0, "\(line)")
+            expect(set & 0x7FFF_FFFF, equals: 0, "\(line)")
         }
     }
 }

@@ -23,7 +23,7 @@ struct CivilDateTests {
             (-1, "Wed, 31 Dec 1969 23:59:59 GMT"),
         ] as [(Int64, String)])
     func table(seconds: Int64, expected: String) {
-        #expect(rendered(seconds) == expected)
+        expect(rendered(seconds), equals: expected)
     }
 
     @Test("Every date is formatted as by the platform's calendar")
@@ -37,19 +37,19 @@ struct CivilDateTests {
         for _ in 0..<1_000 {
             // From 1970 to the year 5138.
             let seconds = Int64.random(in: 0...100_000_000_000, using: &generator)
-            #expect(rendered(seconds) == formatter.string(from: Date(timeIntervalSince1970: Double(seconds))))
+            expect(rendered(seconds), equals: formatter.string(from: Date(timeIntervalSince1970: Double(seconds))))
         }
     }
 
     @Test("Times in ISO 8601 have whole seconds, and years from 1 to 9999")
     func iso8601() {
-        #expect(WallTime(milliseconds: 784_111_777_999).iso8601 == "1994-11-06T08:49:37Z")
-        #expect(WallTime(milliseconds: -1).iso8601 == "1969-12-31T23:59:59Z")
+        expect(WallTime(milliseconds: 784_111_777_999).iso8601, equals: "1994-11-06T08:49:37Z")
+        expect(WallTime(milliseconds: -1).iso8601, equals: "1969-12-31T23:59:59Z")
         for late in [253_402_300_799_999, 253_402_300_800_000, Int64.max / 1_000, .max] {
-            #expect(WallTime(milliseconds: late).iso8601 == "9999-12-31T23:59:59Z")
+            expect(WallTime(milliseconds: late).iso8601, equals: "9999-12-31T23:59:59Z")
         }
         for early in [-62_135_596_800_000, -62_135_596_800_001, Int64.min / 1_000, .min] {
-            #expect(WallTime(milliseconds: early).iso8601 == "0001-01-01T00:00:00Z")
+            expect(WallTime(milliseconds: early).iso8601, equals: "0001-01-01T00:00:00Z")
         }
     }
 
@@ -59,16 +59,16 @@ struct CivilDateTests {
         for _ in 0..<1_000 {
             // From the year 1000 to 9999.
             let seconds = Int64.random(in: -30_610_224_000...253_402_300_799, using: &generator)
-            #expect(CivilDate(secondsSinceEpoch: seconds).secondsSinceEpoch == seconds)
-            #expect(HTTPDate.parse(rendered(seconds)) == WallTime(seconds: seconds))
+            expect(CivilDate(secondsSinceEpoch: seconds).secondsSinceEpoch, equals: seconds)
+            expect(HTTPDate.parse(rendered(seconds)), equals: WallTime(seconds: seconds))
         }
     }
 
     @Test("Leap seconds and days after the end of a month count on")
     func overflow() {
         let leapSecond = CivilDate(year: 2016, month: 12, day: 31, hour: 23, minute: 59, second: 60)
-        #expect(leapSecond.secondsSinceEpoch == CivilDate(year: 2017, month: 1, day: 1).secondsSinceEpoch)
+        expect(leapSecond.secondsSinceEpoch, equals: CivilDate(year: 2017, month: 1, day: 1).secondsSinceEpoch)
         let noSuchDay = CivilDate(year: 2023, month: 2, day: 31)
-        #expect(noSuchDay.secondsSinceEpoch == CivilDate(year: 2023, month: 3, day: 3).secondsSinceEpoch)
+        expect(noSuchDay.secondsSinceEpoch, equals: CivilDate(year: 2023, month: 3, day: 3).secondsSinceEpoch)
     }
 }

@@ -1,5 +1,6 @@
 import CloakroomWire
 import NIOCore
+import TestSupport
 import Testing
 
 extension RequestHead {
@@ -14,7 +15,7 @@ extension RequestHead {
         var parser = HeadParser(limits: HeadLimits())
         var buffer = ByteBuffer(string: start + "\r\n" + lines.map { $0 + "\r\n" }.joined() + "\r\n")
         let isComplete = try parser.parse(&buffer, into: &head)
-        try #require(isComplete)
+        try require(isComplete)
         return head
     }
 
@@ -29,7 +30,7 @@ extension ResponseHead {
         var parser = HeadParser(limits: HeadLimits())
         var buffer = ByteBuffer(string: "HTTP/1.1 200 OK\r\n" + lines.map { $0 + "\r\n" }.joined() + "\r\n")
         let isComplete = try parser.parse(&buffer, into: &head)
-        try #require(isComplete)
+        try require(isComplete)
         return head
     }
 

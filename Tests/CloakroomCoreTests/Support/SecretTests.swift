@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -13,10 +14,10 @@ struct SecretTests {
     @Test("Rule 22: printing, interpolating, dumping or reflecting a secret does not show it")
     func redaction() {
         let secret = Secret("canary")
-        #expect(secret.description == "<redacted>")
-        #expect(secret.debugDescription == "<redacted>")
-        #expect("\(secret)" == "<redacted>")
-        #expect(Mirror(reflecting: secret).children.isEmpty)
+        expect(secret.description, equals: "<redacted>")
+        expect(secret.debugDescription, equals: "<redacted>")
+        expect("\(secret)", equals: "<redacted>")
+        expect(empty: Mirror(reflecting: secret).children)
         let holder = Holder(secret: secret, list: [secret], name: ["a": secret])
         var dumped = ""
         dump(secret, to: &dumped)
@@ -26,30 +27,30 @@ struct SecretTests {
         debugPrint(secret, holder, to: &printed)
         // As text and as its bytes.
         for text in [dumped, printed, String(reflecting: holder), String(describing: holder)] {
-            #expect(!text.contains("canary"))
-            #expect(!text.contains("99, 97"))
-            #expect(!text.contains("- 99"))
+            expect(!text.contains("canary"))
+            expect(!text.contains("99, 97"))
+            expect(!text.contains("- 99"))
         }
-        #expect(printed.contains("<redacted>"))
+        expect(printed.contains("<redacted>"))
     }
 
     @Test("Secrets are equal if all their bytes are equal")
     func equality() {
-        #expect(Secret("abc") == Secret(bytes: [97, 98, 99]))
-        #expect(Secret("abc") != Secret("abd"))
-        #expect(Secret("abc") != Secret("xbc"))
-        #expect(Secret("abc") != Secret("ab"))
-        #expect(Secret("") == Secret(bytes: []))
-        #expect(Secret("").isEmpty)
-        #expect(Set([Secret("a"), Secret("a"), Secret("b")]).count == 2)
+        expect(Secret("abc"), equals: Secret(bytes: [97, 98, 99]))
+        expect(Secret("abc") != Secret("abd"))
+        expect(Secret("abc") != Secret("xbc"))
+        expect(Secret("abc") != Secret("ab"))
+        expect(Secret(""), equals: Secret(bytes: []))
+        expect(Secret("").isEmpty)
+        expect(Set([Secret("a"), Secret("a"), Secret("b")]).count, equals: 2)
         // Eight bytes are compared at a time: each of them, and those after the last eight, count.
         for count in 0...40 {
             let bytes = (0..<count).map { UInt8($0) }
-            #expect(Secret(bytes: bytes) == Secret(bytes: Array(bytes)))
+            expect(Secret(bytes: bytes), equals: Secret(bytes: Array(bytes)))
             for index in bytes.indices {
                 var other = bytes
                 other[index] ^= 1 << UInt8(index % 8)
-                #expect(Secret(bytes: bytes) != Secret(bytes: other), "\(count) bytes, \(index)")
+                expect(Secret(bytes: bytes) != Secret(bytes: other), "\(count) bytes, \(index)")
             }
         }
     }
@@ -58,13 +59,13 @@ struct SecretTests {
     func acceptedToken() {
         let session = ProviderFixture.passwordSession()
         var accepted = AcceptedToken()
-        #expect(accepted.key(of: Span<UInt8>(), site: 0) == nil)
+        expect(accepted.key(of: Span<UInt8>(), site: 0), equals: nil)
         let field = [UInt8](repeating: 0x61, count: AcceptedToken.maxLength)
         accepted.keep(Secret(bytes: field), of: session, site: 1)
-        #expect(accepted.key(of: field.span, site: 1) == session.key && accepted.key(of: field.span, site: 0) == nil)
-        #expect(accepted.key(of: Array(field.dropLast()).span, site: 1) == nil)
+        expect(accepted.key(of: field.span, site: 1) == session.key && accepted.key(of: field.span, site: 0) == nil)
+        expect(accepted.key(of: Array(field.dropLast()).span, site: 1), equals: nil)
         let longer = field + [0x61]
         accepted.keep(Secret(bytes: longer), of: session, site: 1)
-        #expect(accepted.key(of: longer.span, site: 1) == nil && accepted.key(of: field.span, site: 1) == session.key)
+        expect(accepted.key(of: longer.span, site: 1) == nil && accepted.key(of: field.span, site: 1) == session.key)
     }
 }

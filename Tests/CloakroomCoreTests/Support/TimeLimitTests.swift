@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @Suite("A call with a time limit", .timeLimit(.minutes(1)))
@@ -8,7 +9,7 @@ struct TimeLimitTests {
     @Test("A call that ends in time returns its result, or throws its error")
     func inTime() async throws {
         let result = try await TimeLimit.run(.seconds(60)) { 7 }
-        #expect(result == 7)
+        expect(result, equals: 7)
         await #expect(throws: Interrupted.self) { try await TimeLimit.run(.seconds(60)) { throw Interrupted() } }
     }
 
@@ -31,7 +32,7 @@ struct TimeLimitTests {
             try? await Task.sleep(for: .seconds(3_600))
             return 7
         }
-        #expect(result == 7)
+        expect(result, equals: 7)
     }
 
     @Test("Cancellation ends the wait")

@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @Suite("The schedule of a token refresh")
@@ -18,24 +19,24 @@ struct RefreshScheduleTests {
     func window(_ seconds: Int, _ milliseconds: Int) {
         let life = Duration.seconds(seconds)
         let times = times(life: life)
-        #expect(times.refreshAfter == start + life - .milliseconds(milliseconds))
-        #expect(times.refreshRequiredAt == start + life - .milliseconds(milliseconds / 8))
+        expect(times.refreshAfter, equals: start + life - .milliseconds(milliseconds))
+        expect(times.refreshRequiredAt, equals: start + life - .milliseconds(milliseconds / 8))
     }
 
     @Test("is delayed by up to a fifth of the window, and requests do not wait earlier")
     func spread() {
         let without = times(life: .seconds(3_600))
         let with = times(life: .seconds(3_600), spread: 0xff)
-        #expect(without.refreshAfter - with.refreshAfter == .milliseconds(11_953))
-        #expect(with.refreshRequiredAt == without.refreshRequiredAt)
-        #expect(times(life: .seconds(3_600), spread: 0xab00) == without)
+        expect(without.refreshAfter - with.refreshAfter, equals: .milliseconds(11_953))
+        expect(with.refreshRequiredAt, equals: without.refreshRequiredAt)
+        expect(times(life: .seconds(3_600), spread: 0xab00), equals: without)
     }
 
     @Test("is empty without a refresh token or if the expiry of the access token is unknown")
     func never() {
         for times in [times(life: .seconds(10), refreshToken: nil), times(life: nil)] {
-            #expect(times.refreshAfter == WallTime(milliseconds: .max))
-            #expect(times.urgency(at: WallTime(seconds: 4_000_000_000)) == .none)
+            expect(times.refreshAfter, equals: WallTime(milliseconds: .max))
+            expect(times.urgency(at: WallTime(seconds: 4_000_000_000)), equals: .none)
         }
     }
 
@@ -44,9 +45,9 @@ struct RefreshScheduleTests {
         arguments: [-3_600, -1, 0, 1, 10, 29, 30, 35], [0, 0xff] as [UInt64])
     func minimumInterval(_ seconds: Int, spread: UInt64) {
         let times = times(life: .seconds(seconds), spread: spread)
-        #expect(times.urgency(at: start) == .none)
-        #expect(times.urgency(at: start + .milliseconds(29_999)) == .none)
-        #expect(times.urgency(at: start + .seconds(36)) == .required)
+        expect(times.urgency(at: start), equals: .none)
+        expect(times.urgency(at: start + .milliseconds(29_999)), equals: .none)
+        expect(times.urgency(at: start + .seconds(36)), equals: .required)
         #expect(times.refreshAfter <= times.refreshRequiredAt)
     }
 
@@ -66,8 +67,8 @@ struct RefreshScheduleTests {
             }
             now = now + .milliseconds(100)
         }
-        #expect(zip(refreshes, refreshes.dropFirst()).allSatisfy { $1 - $0 >= .seconds(30) })
-        #expect((15...20).contains(refreshes.count))
+        expect(zip(refreshes, refreshes.dropFirst()).allSatisfy { $1 - $0 >= .seconds(30) })
+        expect((15...20).contains(refreshes.count))
     }
 
     @Test("An access token is aged in the last fifth of its lifetime and after it, regardless of the next refresh")
@@ -82,21 +83,21 @@ struct RefreshScheduleTests {
                 lastUsedAt: start.sessionTime)
         }
         let short = session(life: .seconds(10))
-        #expect(!short.hasAgedAccessToken(at: start + .milliseconds(7_999)))
-        #expect(short.hasAgedAccessToken(at: start + .milliseconds(8_000)))
-        #expect(short.hasAgedAccessToken(at: start + .seconds(60)))
-        #expect(!session(life: nil).hasAgedAccessToken(at: start + .seconds(9_999)))
+        expect(!short.hasAgedAccessToken(at: start + .milliseconds(7_999)))
+        expect(short.hasAgedAccessToken(at: start + .milliseconds(8_000)))
+        expect(short.hasAgedAccessToken(at: start + .seconds(60)))
+        expect(!session(life: nil).hasAgedAccessToken(at: start + .seconds(9_999)))
     }
 
     @Test("reports the urgency")
     func need() {
         let times = times(life: .seconds(100))
-        #expect(times.urgency(at: start) == .none)
-        #expect(times.urgency(at: start + .milliseconds(79_999)) == .none)
-        #expect(times.urgency(at: start + .seconds(80)) == .background)
-        #expect(times.urgency(at: start + .milliseconds(97_499)) == .background)
-        #expect(times.urgency(at: start + .milliseconds(97_500)) == .required)
-        #expect(times.urgency(at: start + .seconds(200)) == .required)
+        expect(times.urgency(at: start), equals: .none)
+        expect(times.urgency(at: start + .milliseconds(79_999)), equals: .none)
+        expect(times.urgency(at: start + .seconds(80)), equals: .background)
+        expect(times.urgency(at: start + .milliseconds(97_499)), equals: .background)
+        expect(times.urgency(at: start + .milliseconds(97_500)), equals: .required)
+        expect(times.urgency(at: start + .seconds(200)), equals: .required)
     }
 
     @Test("handles lifetimes and clocks at the limits of their types")
@@ -107,6 +108,6 @@ struct RefreshScheduleTests {
             obtainedAt: WallTime(milliseconds: .min))
         let times = RefreshSchedule(tokens, spread: .max)
         #expect(times.refreshAfter <= times.refreshRequiredAt)
-        #expect(times.urgency(at: start) == .none)
+        expect(times.urgency(at: start), equals: .none)
     }
 }

@@ -10,7 +10,7 @@ struct PermitLedgerTests {
         "Half is guaranteed evenly, the remainder is common", arguments: [(100, 4, 12, 52), (3, 4, 0, 3), (0, 1, 0, 0)])
     func division(maximum: Int, loops: Int, guaranteed: Int, common: Int) {
         let shared = SharedPermits(maximum: maximum, loops: loops)
-        #expect(shared.guaranteed == guaranteed && shared.available == common)
+        expect(shared.guaranteed == guaranteed && shared.available == common)
     }
 
     @Test("Other loops cannot use up a loop's guarantee")
@@ -19,10 +19,10 @@ struct PermitLedgerTests {
         var first = PermitLedger(shared, loop: 0)
         var second = PermitLedger(shared, loop: 1)
         while first.take(isWaiting: false) {}
-        #expect(first.count == 6 && first.isBeyondGuarantee)
+        expect(first.count == 6 && first.isBeyondGuarantee)
         while second.take(isWaiting: false) {}
-        #expect(second.count == 2 && !second.isBeyondGuarantee)
-        #expect(shared.holders == [0])
+        expect(second.count == 2 && !second.isBeyondGuarantee)
+        expect(shared.holders, equals: [0])
     }
 
     @Test("A common permit is given back first, and wakes the loop that waits")
@@ -32,18 +32,18 @@ struct PermitLedgerTests {
         var second = PermitLedger(shared, loop: 1)
         while first.take(isWaiting: false) {}
         while second.take(isWaiting: false) {}
-        #expect(second.takeOrAsk() == .ask)
-        #expect(second.takeOrAsk() == .asked)
-        #expect(first.isAwaited && !second.isAwaited)
-        #expect(first.giveBack() == 1)
-        #expect(!first.isAwaited)
-        #expect(second.take() && second.count == 3)
+        expect(second.takeOrAsk(), equals: .ask)
+        expect(second.takeOrAsk(), equals: .asked)
+        expect(first.isAwaited && !second.isAwaited)
+        expect(first.giveBack(), equals: 1)
+        expect(!first.isAwaited)
+        expect(second.take() && second.count == 3)
         // It is no longer registered.
-        #expect(first.giveBack() == -1)
-        #expect(first.count == 4)
+        expect(first.giveBack(), equals: -1)
+        expect(first.count, equals: 4)
         for _ in 0..<4 { _ = first.giveBack() }
-        #expect(first.count == 0 && shared.holders == [1] && shared.available == 3)
-        #expect(first.giveBack() == -1 && first.count == 0 && shared.available == 3)
+        expect(first.count == 0 && shared.holders == [1] && shared.available == 3)
+        expect(first.giveBack() == -1 && first.count == 0 && shared.available == 3)
     }
 
     @Test("A guaranteed permit that is given back wakes no other loop")
@@ -52,16 +52,16 @@ struct PermitLedgerTests {
         var first = PermitLedger(shared, loop: 0)
         var second = PermitLedger(shared, loop: 1)
         let isTaken1 = first.take()
-        #expect(isTaken1)
+        expect(isTaken1)
         for _ in 0..<3 {
             let isTaken2 = second.take()
-            #expect(isTaken2)
+            expect(isTaken2)
         }
         let isTaken3 = second.take()
-        #expect(!isTaken3)
-        #expect(first.giveBack() == -1)
+        expect(!isTaken3)
+        expect(first.giveBack(), equals: -1)
         let isTaken4 = second.take()
-        #expect(!isTaken4)
+        expect(!isTaken4)
     }
 
     @Test("A loop that was woken and needs nothing passes the wake-up on")
@@ -70,12 +70,12 @@ struct PermitLedgerTests {
         var ledgers = (0..<3).map { PermitLedger(shared, loop: $0) }
         for _ in 0..<3 {
             let isTaken = ledgers[0].take()
-            #expect(isTaken)
+            expect(isTaken)
         }
-        #expect(!ledgers[1].take() && !ledgers[2].take())
-        #expect(ledgers[0].giveBack() == 1)
-        #expect(ledgers[1].wakeNext() == 2)
-        #expect(ledgers[2].wakeNext() == -1)
+        expect(!ledgers[1].take() && !ledgers[2].take())
+        expect(ledgers[0].giveBack(), equals: 1)
+        expect(ledgers[1].wakeNext(), equals: 2)
+        expect(ledgers[2].wakeNext(), equals: -1)
     }
 
     @Test("A loop that stops waiting is not woken, and wakes another one if a permit is left")
@@ -84,28 +84,28 @@ struct PermitLedgerTests {
         var ledgers = (0..<3).map { PermitLedger(shared, loop: $0) }
         for _ in 0..<2 {
             let isTaken = ledgers[0].take()
-            #expect(isTaken)
+            expect(isTaken)
         }
-        #expect(!ledgers[1].take() && !ledgers[2].take())
-        #expect(ledgers[1].stopWaiting() == -1)
-        #expect(ledgers[0].giveBack() == 2)
-        #expect(!ledgers[2].isBeyondGuarantee)
+        expect(!ledgers[1].take() && !ledgers[2].take())
+        expect(ledgers[1].stopWaiting(), equals: -1)
+        expect(ledgers[0].giveBack(), equals: 2)
+        expect(!ledgers[2].isBeyondGuarantee)
         // The permit was taken by loop 1 meanwhile, then given back.
-        #expect(ledgers[1].take() && !ledgers[2].take())
-        #expect(ledgers[1].giveBack() == 2)
+        expect(ledgers[1].take() && !ledgers[2].take())
+        expect(ledgers[1].giveBack(), equals: 2)
     }
 
     @Test("Loops are woken in the order of a ring", arguments: [0, 5, 63, 64, 130, 255])
     func ring(loop: Int) {
         let set = LoopSet()
         let members = [0, 1, 62, 63, 64, 65, 127, 128, 200, 254, 255].filter { $0 != loop }
-        for member in members { #expect(set.insert(member)) }
-        #expect(!set.insert(members[0]))
+        for member in members { expect(set.insert(member)) }
+        expect(!set.insert(members[0]))
         var order: [Int] = []
         while let next = set.removeNext(after: loop) { order.append(next) }
-        #expect(order == members.filter { $0 > loop } + members.filter { $0 < loop })
+        expect(order, equals: members.filter { $0 > loop } + members.filter { $0 < loop })
         set.insert(loop)
-        #expect(set.removeNext(after: loop) == nil && set.contains(loop))
+        expect(set.removeNext(after: loop) == nil && set.contains(loop))
     }
 
     @Test("Threads never use more permits than there are, and none is lost")
@@ -138,8 +138,8 @@ struct PermitLedgerTests {
         }
         let wasExceeded = counters.isExceeded.load(ordering: .relaxed)
         let remaining = counters.used.load(ordering: .relaxed)
-        #expect(!wasExceeded)
-        #expect(remaining == 0 && shared.available == 6 && shared.holders.isEmpty)
+        expect(!wasExceeded)
+        expect(remaining == 0 && shared.available == 6 && shared.holders.isEmpty)
     }
 
     @Test("No permit is left while a loop waits, whichever of the two threads is first")
@@ -173,7 +173,7 @@ struct PermitLedgerTests {
             }
         }
         let isLost = race.isLost.load(ordering: .relaxed)
-        #expect(!isLost)
+        expect(!isLost)
     }
 
     /// The progress of two loops.

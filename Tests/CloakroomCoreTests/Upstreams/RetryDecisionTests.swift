@@ -36,9 +36,9 @@ struct RetryDecisionTests {
                 budget.tick(elapsed: 60_000_000_000)
                 let decision = decide(failure, method)
                 if expected[reason]?.contains(method) == true {
-                    #expect(decision == (reason == .stale ? .retryFresh(.stale) : .retryOther(reason)))
+                    expect(decision, equals: (reason == .stale ? .retryFresh(.stale) : .retryOther(reason)))
                 } else {
-                    #expect(decision == .pass(.method, reason: reason))
+                    expect(decision, equals: .pass(.method, reason: reason))
                 }
             }
         }
@@ -47,15 +47,15 @@ struct RetryDecisionTests {
     @Test("Failures that are not configured are passed on")
     func notConfigured() {
         for failure in [.status(503, hasRetryAfter: false), .attemptTimeout] as [RetryDecision.Failure] {
-            #expect(decide(failure, .get, RetryConfiguration()) == .pass(.notConfigured, reason: nil))
+            expect(decide(failure, .get, RetryConfiguration()), equals: .pass(.notConfigured, reason: nil))
         }
         for status in [500, 502, 504, 429, 200] {
-            #expect(decide(.status(status, hasRetryAfter: false)) == .pass(.notConfigured, reason: nil))
+            expect(decide(.status(status, hasRetryAfter: false)), equals: .pass(.notConfigured, reason: nil))
         }
         for (failure, reason) in Self.failures {
             let one = RetryConfiguration(attempts: 1, statuses: [503], attemptTimeout: .seconds(1))
-            #expect(decide(failure, .get, one) == .pass(.notConfigured, reason: reason))
-            #expect(decide(failure) { $0.isPermitted = false } == .pass(.notConfigured, reason: reason))
+            expect(decide(failure, .get, one), equals: .pass(.notConfigured, reason: reason))
+            expect(decide(failure) { $0.isPermitted = false }, equals: .pass(.notConfigured, reason: reason))
         }
     }
 
@@ -69,15 +69,15 @@ struct RetryDecisionTests {
         ]
         for (failure, reason) in Self.failures {
             for (obstacle, change) in cases {
-                #expect(decide(failure, change: change) == .pass(obstacle, reason: reason))
+                expect(decide(failure, change: change), equals: .pass(obstacle, reason: reason))
             }
         }
-        #expect(budget.available == 10)
+        expect(budget.available, equals: 10)
     }
 
     @Test("A status with Retry-After is passed on")
     func retryAfter() {
-        #expect(decide(.status(503, hasRetryAfter: true)) == .pass(.retryAfter, reason: .status))
+        expect(decide(.status(503, hasRetryAfter: true)), equals: .pass(.retryAfter, reason: .status))
     }
 
     @Test("Rule 64: a gRPC call is sent again only if no target processed it, although its method is configured")
@@ -86,8 +86,8 @@ struct RetryDecisionTests {
         for (failure, reason) in Self.failures {
             let isSafe = reason == .connect || reason == .refused
             let decision = decide(failure, .post, post) { $0.isCall = true }
-            #expect(decision == (isSafe ? .retryOther(reason) : .pass(.method, reason: reason)))
-            #expect(decide(failure, .post, post).isRetry == (reason != .stale))
+            expect(decision, equals: (isSafe ? .retryOther(reason) : .pass(.method, reason: reason)))
+            expect(decide(failure, .post, post).isRetry, equals: (reason != .stale))
         }
     }
 
@@ -97,14 +97,14 @@ struct RetryDecisionTests {
             let budget = RetryBudget(RetryConfiguration())
             let situation = RetryDecision.Situation(failure, method: .get)
             _ = RetryDecision.decide(situation, Self.configuration, budget: budget, random: 0)
-            #expect(budget.available == (reason == .connect || reason == .stale ? 10 : 9))
+            expect(budget.available, equals: (reason == .connect || reason == .stale ? 10 : 9))
         }
         while budget.take() {}
         for (failure, reason) in Self.failures where reason != .connect && reason != .stale {
-            #expect(decide(failure) == .pass(.noBudget, reason: reason))
+            expect(decide(failure), equals: .pass(.noBudget, reason: reason))
         }
-        #expect(decide(.connect) == .retryOther(.connect))
-        #expect(decide(.stale) == .retryFresh(.stale))
+        expect(decide(.connect), equals: .retryOther(.connect))
+        expect(decide(.stale), equals: .retryFresh(.stale))
     }
 
     @Test("A target that was tried is tried again after 25 to 250 ms, with 100 ms left")
@@ -117,11 +117,11 @@ struct RetryDecisionTests {
             guard case .retryAny(.reset, let delay) = decision else { return nil }
             return delay
         }
-        #expect(delay(0) == 25_000_000)
-        #expect(delay(1 << 63) == 137_500_000)
+        expect(delay(0), equals: 25_000_000)
+        expect(delay(1 << 63), equals: 137_500_000)
         #expect((delay(.max) ?? 0) > 249_999_000)
-        #expect(delay(.max, remaining: 150_000_000) == 50_000_000)
-        #expect(delay(.max, remaining: 100_000_000) == 0)
+        expect(delay(.max, remaining: 150_000_000), equals: 50_000_000)
+        expect(delay(.max, remaining: 100_000_000), equals: 0)
     }
 
     @Test("A target that only ended a connection gets the request again at once, the first time without a charge")
@@ -134,18 +134,18 @@ struct RetryDecisionTests {
                 $0.sends = attempts
             }
             let expected = RetryDecision.retryFresh(.refused)
-            #expect(decision == (attempts < 4 ? expected : .pass(.attempts, reason: .refused)))
+            expect(decision, equals: (attempts < 4 ? expected : .pass(.attempts, reason: .refused)))
         }
-        #expect(budget.available == before - 2)
+        expect(budget.available, equals: before - 2)
     }
 
     @Test("The third attempt is permitted by configuration")
     func moreAttempts() {
         let more = RetryConfiguration(attempts: 4)
-        #expect(
+        expect(
             decide(.reset, .get, more) {
                 $0.attempts = 3; $0.sends = 3
-            } == .retryOther(.reset))
-        #expect(decide(.reset, .get, more) { $0.attempts = 4 } == .pass(.attempts, reason: .reset))
+            }, equals: .retryOther(.reset))
+        expect(decide(.reset, .get, more) { $0.attempts = 4 }, equals: .pass(.attempts, reason: .reset))
     }
 }

@@ -41,13 +41,13 @@ struct TargetPickerSharesTests {
         for first in 0..<count {
             for second in 0..<count {
                 let range = first == second ? 0...0 : 9_500...10_500
-                #expect(range.contains(counts[first][second]), "\(first), \(second): \(counts[first][second])")
+                expect(range.contains(counts[first][second]), "\(first), \(second): \(counts[first][second])")
             }
         }
         for extreme in [0, UInt64.max, 0xffff_ffff, 0xffff_ffff_0000_0000] {
             let pair = TargetPicker.draw(of: count, extreme)
-            #expect(pair.first != pair.second)
-            #expect((0..<count).contains(pair.first) && (0..<count).contains(pair.second))
+            expect(pair.first != pair.second)
+            expect((0..<count).contains(pair.first) && (0..<count).contains(pair.second))
         }
     }
 

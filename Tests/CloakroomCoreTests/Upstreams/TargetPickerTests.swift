@@ -63,14 +63,14 @@ struct TargetPickerTests {
     @Test("The only target is selected whatever its state is, but not again")
     func one() {
         let table = table(weights: [100])
-        #expect(choice(table) == TargetPicker.Choice(first: 0))
+        expect(choice(table), equals: TargetPicker.Choice(first: 0))
         eject(table, 0)
-        #expect(choice(table)?.first == 0)
+        expect(choice(table)?.first, equals: 0)
         var tried = TriedTargets()
         tried.insert(table[0].state.slot)
-        #expect(rejection(table, tried: tried) == .noTarget)
-        #expect(rejection(self.table(weights: [])) == .noTarget)
-        #expect(rejection(self.table(weights: [0])) == .noTarget)
+        expect(rejection(table, tried: tried), equals: .noTarget)
+        expect(rejection(self.table(weights: [])), equals: .noTarget)
+        expect(rejection(self.table(weights: [0])), equals: .noTarget)
     }
 
     @Test("The cheaper of two targets is first, and a close one is marked")
@@ -79,13 +79,13 @@ struct TargetPickerTests {
         measure(table, 0, milliseconds: 10)
         measure(table, 1, milliseconds: 21)
         for random in [0, UInt64.max] {
-            #expect(choice(table, random: random) == TargetPicker.Choice(first: 0, second: 1))
+            expect(choice(table, random: random), equals: TargetPicker.Choice(first: 0, second: 1))
         }
         measure(table, 0, milliseconds: 11)
-        #expect(choice(table) == TargetPicker.Choice(first: 0, second: 1, isClose: true))
+        expect(choice(table), equals: TargetPicker.Choice(first: 0, second: 1, isClose: true))
         table[0].state.started(now: now)
         // 2 × 11 ms are more than 21 ms.
-        #expect(choice(table) == TargetPicker.Choice(first: 1, second: 0, isClose: true))
+        expect(choice(table), equals: TargetPicker.Choice(first: 1, second: 0, isClose: true))
     }
 
     @Test("The policy `requests` compares only requests in flight")
@@ -94,10 +94,10 @@ struct TargetPickerTests {
         measure(table, 0, milliseconds: 1_000)
         measure(table, 1, milliseconds: 1)
         table[1].state.started(now: now)
-        #expect(choice(table)?.first == 0)
+        expect(choice(table)?.first, equals: 0)
         table[0].state.started(now: now)
         table[0].state.started(now: now)
-        #expect(choice(table)?.first == 1)
+        expect(choice(table)?.first, equals: 1)
     }
 
     @Test("Round robin takes the usable targets in turn")
@@ -112,13 +112,13 @@ struct TargetPickerTests {
                 return choice.first
             }
         }
-        #expect(take(5) == [0, 1, 2, 0, 1])
+        expect(take(5), equals: [0, 1, 2, 0, 1])
         table[1].state.apply(.checkFailed, now: now)
-        #expect(Set(take(2)) == [0, 2])
+        expect(Set(take(2)), equals: [0, 2])
         let counts = Dictionary(take(30).map { ($0, 1) }, uniquingKeysWith: +)
-        #expect(counts[1] == nil && abs((counts[0] ?? 0) - 15) <= 5)
+        expect(counts[1] == nil && abs((counts[0] ?? 0) - 15) <= 5)
         turn = .max
-        #expect(take(3).count == 3)
+        expect(take(3).count, equals: 3)
     }
 
     @Test("A target in another zone costs twice as much")
@@ -126,9 +126,9 @@ struct TargetPickerTests {
         let table = table(weights: [100, 100], otherZone: [0])
         measure(table, 0, milliseconds: 10)
         measure(table, 1, milliseconds: 19)
-        #expect(choice(table)?.first == 1)
+        expect(choice(table)?.first, equals: 1)
         measure(table, 1, milliseconds: 21)
-        #expect(choice(table)?.first == 0)
+        expect(choice(table)?.first, equals: 0)
     }
 
     @Test("A target in slow start costs up to ten times as much")
@@ -137,8 +137,8 @@ struct TargetPickerTests {
         measure(table, 0, milliseconds: 10)
         measure(table, 1, milliseconds: 90)
         table[0].state.startWarming(at: MonotonicMilliseconds(now))
-        #expect(choice(table)?.first == 1)
-        #expect(choice(table, at: now + 5 * second)?.first == 0)
+        expect(choice(table)?.first, equals: 1)
+        expect(choice(table, at: now + 5 * second)?.first, equals: 0)
     }
 
     @Test("No cost overflows")
@@ -152,8 +152,8 @@ struct TargetPickerTests {
             _ = state.failed(after: .max, now: now)
         }
         let cost = TargetPicker.cost(0, in: table, MonotonicMilliseconds(now))
-        #expect(cost > 1 << 52 && cost < 1 << 60)
-        #expect(choice(table) != nil)
+        expect(cost > 1 << 52 && cost < 1 << 60)
+        expect(choice(table) != nil)
     }
 
     @Test("Targets that are not usable are not selected", arguments: [2, 3, 10, 256])
@@ -163,8 +163,8 @@ struct TargetPickerTests {
             table[index].state.apply(index % 2 == 0 ? .checkFailed : .ejected(times: .standard, random: 0), now: now)
         }
         let shares = shares(table, picks: 5_000)
-        for index in 0..<count { #expect((shares[index] > 0) == (index >= (count - 1) / 2) || count == 256) }
-        #expect(shares[..<((count - 1) / 2)].allSatisfy { $0 == 0 })
+        for index in 0..<count { expect((shares[index] > 0) == (index >= (count - 1) / 2) || count == 256) }
+        expect(shares[..<((count - 1) / 2)].allSatisfy { $0 == 0 })
     }
 
     @Test("All usable targets are selected alike, also if some are not usable")
@@ -174,7 +174,7 @@ struct TargetPickerTests {
         for share in shares(table) { #expect(abs(share - 0.1) < 0.01) }
         for index in [0, 4, 9] { table[index].state.apply(.checkFailed, now: now) }
         for (index, share) in shares(table).enumerated() {
-            #expect([0, 4, 9].contains(index) ? share == 0 : abs(share - 1.0 / 7) < 0.015)
+            expect([0, 4, 9].contains(index) ? share == 0 : abs(share - 1.0 / 7) < 0.015)
         }
     }
 
@@ -184,15 +184,16 @@ struct TargetPickerTests {
         eject(table, 1)
         let later = now + 10 * second
         for random in 0..<20 as Range<UInt64> {
-            #expect(choice(table, random: random &* 0x9e37_79b9_7f4a_7c15, at: later - 1_000_000)?.isProbe == false)
+            expect(
+                choice(table, random: random &* 0x9e37_79b9_7f4a_7c15, at: later - 1_000_000)?.isProbe, equals: false)
         }
         let picks = (0..<50 as Range<UInt64>).compactMap {
             choice(table, random: $0 &* 0x9e37_79b9_7f4a_7c15, at: later)
         }
-        #expect(picks.filter(\.isProbe) == [TargetPicker.Choice(first: 1, isProbe: true)])
-        #expect(picks.filter { $0.first == 1 }.count == 1)
+        expect(picks.filter(\.isProbe), equals: [TargetPicker.Choice(first: 1, isProbe: true)])
+        expect(picks.filter { $0.first == 1 }.count, equals: 1)
         // The probe has 10 s; a lost one is replaced.
-        #expect(
+        expect(
             (0..<50 as Range<UInt64>).contains {
                 choice(table, random: $0 &* 0x9e37_79b9_7f4a_7c15, at: later + 10 * second)?.isProbe == true
             })
@@ -201,14 +202,14 @@ struct TargetPickerTests {
     @Test("The lowest tier with a usable target is used")
     func tiers() {
         let table = table(weights: [100, 100, 100], tiers: [1, 0, 2])
-        #expect((0..<3).map { table[$0].configurationIndex } == [1, 0, 2])
-        #expect(choice(table)?.first == 0)
+        expect((0..<3).map { table[$0].configurationIndex }, equals: [1, 0, 2])
+        expect(choice(table)?.first, equals: 0)
         table[0].state.apply(.checkFailed, now: now)
-        #expect(choice(table)?.first == 1)
+        expect(choice(table)?.first, equals: 1)
         table[1].state.apply(.drained, now: now)
-        #expect(choice(table)?.first == 2)
+        expect(choice(table)?.first, equals: 2)
         table[0].state.apply(.checkPassed, now: now)
-        #expect(choice(table)?.first == 0)
+        expect(choice(table)?.first, equals: 0)
     }
 
     @Test("A target that was tried is not selected again, and a higher tier is used if the lower one was tried")
@@ -216,11 +217,11 @@ struct TargetPickerTests {
         let table = table(weights: [100, 100, 100], tiers: [0, 0, 1])
         var tried = TriedTargets()
         tried.insert(table[0].state.slot)
-        for random in [0, UInt64.max] { #expect(choice(table, tried: tried, random: random)?.first == 1) }
+        for random in [0, UInt64.max] { expect(choice(table, tried: tried, random: random)?.first, equals: 1) }
         tried.insert(table[1].state.slot)
-        #expect(choice(table, tried: tried)?.first == 2)
+        expect(choice(table, tried: tried)?.first, equals: 2)
         tried.insert(table[2].state.slot)
-        #expect(rejection(table, tried: tried) == .noTarget)
+        expect(rejection(table, tried: tried), equals: .noTarget)
     }
 
     @Test("A target with the maximum number of requests gets no more; if all have it, the request waits")
@@ -229,22 +230,22 @@ struct TargetPickerTests {
         for _ in 0..<2 { table.started(0, now: now) }
         measure(table, 0, milliseconds: 1)
         measure(table, 1, milliseconds: 900)
-        #expect(choice(table)?.first == 1)
+        expect(choice(table)?.first, equals: 1)
         table.started(1, now: now)
-        #expect(choice(table)?.first == 1)
+        expect(choice(table)?.first, equals: 1)
         table.started(1, now: now)
-        #expect(rejection(table) == .cap)
+        expect(rejection(table), equals: .cap)
         // A tier whose targets are full is not replaced by the next one.
         let tiers = self.table(weights: [100, 100], tiers: [0, 1], limit: 1)
         tiers.started(0, now: now)
-        #expect(rejection(tiers) == .cap)
+        expect(rejection(tiers), equals: .cap)
         // Also if there is only one target, or none is usable.
         let one = self.table(weights: [100], limit: 1)
-        #expect(choice(one)?.first == 0)
+        expect(choice(one)?.first, equals: 0)
         one.started(0, now: now)
-        #expect(rejection(one) == .cap)
+        expect(rejection(one), equals: .cap)
         one[0].state.apply(.checkFailed, now: now)
-        #expect(rejection(one) == .cap)
+        expect(rejection(one), equals: .cap)
     }
 
     @Test("Of a class with a target that is not usable, the others have the weight that remains")
@@ -253,32 +254,32 @@ struct TargetPickerTests {
         for index in 0..<3 { measure(table, index, milliseconds: 10) }
         table[2].state.apply(.checkFailed, now: now)
         let shares = shares(table)
-        #expect(abs(shares[0] - 2.0 / 3) < 0.02 && shares[2] == 0)
+        expect(abs(shares[0] - 2.0 / 3) < 0.02 && shares[2] == 0)
     }
 
     @Test("The table knows whether all of its targets are usable, draining ones and removed ones included")
     func allUsable() {
         let table = table(weights: [100, 200, 0])
-        #expect(!table.isAllUsable)
+        expect(!table.isAllUsable)
         table[2].state.apply(.drained, now: now)
-        #expect(table.isAllUsable)
+        expect(table.isAllUsable)
         table[2].state.apply(.checkFailed, now: now)
-        #expect(table.isAllUsable)
+        expect(table.isAllUsable)
         eject(table, 0)
         table[0].state.apply(.checkFailed, now: now)
-        #expect(!table.isAllUsable)
+        expect(!table.isAllUsable)
         table[0].state.apply(.checkPassed, now: now)
-        #expect(!table.isAllUsable && table[0].state.claimProbe(time: second, now: now + 10 * second))
-        #expect(!table.isAllUsable)
+        expect(!table.isAllUsable && table[0].state.claimProbe(time: second, now: now + 10 * second))
+        expect(!table.isAllUsable)
         table[0].state.apply(.requestSucceeded(startedAt: now + 10 * second), now: now + 11 * second)
-        #expect(table.isAllUsable)
+        expect(table.isAllUsable)
         let slots = TargetSlots()
         var removed: TargetState? = TargetState(testIdentity(0), slots: slots)
         removed?.apply(.drained, now: now)
         let count = slots.unusable.load(ordering: .relaxed)
         removed = nil
         let later = slots.unusable.load(ordering: .relaxed)
-        #expect(count == 1 && later == 0 && removed == nil)
+        expect(count == 1 && later == 0 && removed == nil)
     }
 
     @Test("A drawn target gives way only if it costs more than 8 times as much as one of a large class")
@@ -310,8 +311,8 @@ struct TargetPickerTests {
         }
         eject(table, 0)
         let shares = shares(table)
-        #expect(shares[0] == 0 && abs(shares[1] - 0.5) < 0.02)
-        #expect(choice(table)?.isPanic == true)
+        expect(shares[0] == 0 && abs(shares[1] - 0.5) < 0.02)
+        expect(choice(table)?.isPanic, equals: true)
     }
 
     @Test(
@@ -322,43 +323,43 @@ struct TargetPickerTests {
         eject(table, 1, at: now - 5 * second)
         eject(table, 2, at: now - 8 * second)
         table[2].state.apply(.drained, now: now)
-        #expect(choice(table) == TargetPicker.Choice(first: 1, isPanic: true))
+        expect(choice(table), equals: TargetPicker.Choice(first: 1, isPanic: true))
         var tried = TriedTargets()
         tried.insert(table[1].state.slot)
-        #expect(choice(table, tried: tried) == TargetPicker.Choice(first: 0, isPanic: true))
+        expect(choice(table, tried: tried), equals: TargetPicker.Choice(first: 0, isPanic: true))
         // As after a reload with weight 0 for all of them, for requests that began before it.
         for index in 0..<2 { table[index].state.apply(.drained, now: now) }
-        #expect(choice(table) == TargetPicker.Choice(first: 0, isPanic: true))
+        expect(choice(table), equals: TargetPicker.Choice(first: 0, isPanic: true))
         tried.insert(table[0].state.slot)
-        #expect(choice(table, tried: tried) == TargetPicker.Choice(first: 2, isPanic: true))
+        expect(choice(table, tried: tried), equals: TargetPicker.Choice(first: 2, isPanic: true))
         tried.insert(table[2].state.slot)
-        #expect(rejection(table, tried: tried) == .noTarget)
+        expect(rejection(table, tried: tried), equals: .noTarget)
     }
 
     @Test("The entries of a table are limited and sorted by tier and weight, draining ones last")
     func tables() {
         let table = table(weights: [0, 100, 300, 100], tiers: [0, 1, 1, 0])
-        #expect(table.entries.map(\.configurationIndex) == [3, 2, 1, 0])
-        #expect(table.selectable == 3 && table.tiers.count == 2 && table.classes.count == 3)
-        #expect(self.table(weights: Array(repeating: 1, count: 300)).count == 256)
+        expect(table.entries.map(\.configurationIndex), equals: [3, 2, 1, 0])
+        expect(table.selectable == 3 && table.tiers.count == 2 && table.classes.count == 3)
+        expect(self.table(weights: Array(repeating: 1, count: 300)).count, equals: 256)
     }
 
     @Test("The last of 256 targets can be selected, in the fast path and in a search")
     func lastOfMany() {
         let table = table(weights: Array(repeating: 100, count: 256))
-        #expect(choice(table, random: .max).map { [$0.first, $0.second].contains(255) } == true)
+        expect(choice(table, random: .max).map { [$0.first, $0.second].contains(255) }, equals: true)
         for index in 0..<255 { table[index].state.apply(.checkFailed, now: now) }
-        #expect(choice(table)?.first == 255)
+        expect(choice(table)?.first, equals: 255)
     }
 
     @Test("A set of tried targets has the last four")
     func triedSet() {
         var tried = TriedTargets()
-        #expect(tried.isEmpty && !tried.contains(0))
+        expect(tried.isEmpty && !tried.contains(0))
         for slot in [0, 65_534, 7, 7, 9] { tried.insert(slot) }
-        for slot in [0, 65_534, 7, 9] { #expect(tried.contains(slot)) }
+        for slot in [0, 65_534, 7, 9] { expect(tried.contains(slot)) }
         tried.insert(11)
-        #expect(!tried.contains(0) && tried.contains(11) && !tried.isEmpty)
+        expect(!tried.contains(0) && tried.contains(11) && !tried.isEmpty)
     }
 }
 
@@ -374,10 +375,10 @@ struct CandidatesTests {
                 candidates.insert(index)
                 if range.contains(index) { expected.append(index) }
             }
-            #expect(candidates.count(in: range) == expected.count)
-            #expect(expected.indices.map { candidates.index($0, in: range) } == expected)
-            #expect(candidates.index(expected.count, in: range) == range.lowerBound)
+            expect(candidates.count(in: range), equals: expected.count)
+            expect(expected.indices.map { candidates.index($0, in: range) }, equals: expected)
+            expect(candidates.index(expected.count, in: range), equals: range.lowerBound)
         }
-        #expect(Candidates().isEmpty)
+        expect(Candidates().isEmpty)
     }
 }

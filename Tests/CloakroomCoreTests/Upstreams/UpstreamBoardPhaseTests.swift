@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -22,11 +23,11 @@ struct UpstreamBoardPhaseTests {
         let board = board(1)
         let new = TargetSpecification(testIdentity(7), startsDown: true)
         let table = board.replaceTargets([TargetSpecification(testIdentity(0)), new], now: start)
-        #expect(table[1].state.word.isDown)
-        #expect(board.tick(now: start, random: 0).isEmpty)
+        expect(table[1].state.word.isDown)
+        expect(empty: board.tick(now: start, random: 0))
         board.checked(testIdentity(7), isUp: true, now: start)
         let changes = board.tick(now: start + second, random: 0)
-        #expect(changes == [.condition(testIdentity(7), from: .down, to: .up)])
+        expect(changes, equals: [.condition(testIdentity(7), from: .down, to: .up)])
     }
 
     @Test("A removed target that returns before its last request has ended needs a passed check again")
@@ -35,11 +36,11 @@ struct UpstreamBoardPhaseTests {
         let first = state(board, 0)
         first.started(now: start)
         board.replaceTargets([TargetSpecification(testIdentity(1))], now: start)
-        #expect(first.word.isUsable)
+        expect(first.word.isUsable)
         let both = (0..<2).map { TargetSpecification(testIdentity($0), startsDown: true) }
         board.replaceTargets(both, now: start)
         // The other one was not removed.
-        #expect(first.word.isDown && !board.table[1].state.word.isDown)
+        expect(first.word.isDown && !board.table[1].state.word.isDown)
         first.ended(owesHead: true)
         // The same by a reload, once it is in effect.
         let old = self.board(2)
@@ -47,9 +48,9 @@ struct UpstreamBoardPhaseTests {
         target.started(now: start)
         old.replaceTargets([TargetSpecification(testIdentity(1))], now: start)
         let new = UpstreamBoard(name: "api", settings: BoardSettings(), targets: both, adopting: old, now: start)
-        #expect(target.word.isUsable)
+        expect(target.word.isUsable)
         new.activate(now: start)
-        #expect(target.word.isDown)
+        expect(target.word.isDown)
         target.ended(owesHead: true)
     }
 
@@ -60,17 +61,17 @@ struct UpstreamBoardPhaseTests {
         let drained = (0..<3).map { TargetSpecification(testIdentity($0), weight: 0) }
         for board in [new, old] {
             if board === old { new.activate(now: start) }
-            #expect(!board.isActive)
-            #expect(board.replaceTargets(drained, now: start).count == 2)
+            expect(!board.isActive)
+            expect(board.replaceTargets(drained, now: start).count, equals: 2)
             state(board, 0).count(succeeded: 0, failed: 30)
             state(board, 1).count(succeeded: 30, failed: 0)
-            #expect(board.tick(now: start, random: 0).isEmpty)
-            #expect(state(board, 0).word.isUsable)
-            #expect(state(board, 0).takeOutcomes().failed == 30 && state(board, 1).takeOutcomes().succeeded == 30)
+            expect(empty: board.tick(now: start, random: 0))
+            expect(state(board, 0).word.isUsable)
+            expect(state(board, 0).takeOutcomes().failed == 30 && state(board, 1).takeOutcomes().succeeded == 30)
         }
-        #expect(new.isActive && new.table.count == 2)
+        expect(new.isActive && new.table.count == 2)
         // Its settings are those of the new one, and its own DNS results count.
-        #expect(new.replaceTargets(drained, now: start)[0].state.word.isDraining)
+        expect(new.replaceTargets(drained, now: start)[0].state.word.isDraining)
     }
 
     @Test("A reload keeps the panic of the board")
@@ -79,8 +80,8 @@ struct UpstreamBoardPhaseTests {
         old.checked(testIdentity(0), isUp: false, now: start)
         _ = old.tick(now: start, random: 0)
         let new = board(1, adopting: old)
-        #expect(!new.isPanicking)
+        expect(!new.isPanicking)
         new.activate(now: start)
-        #expect(new.isPanicking && new.tick(now: start, random: 0).isEmpty)
+        expect(new.isPanicking && new.tick(now: start, random: 0).isEmpty)
     }
 }

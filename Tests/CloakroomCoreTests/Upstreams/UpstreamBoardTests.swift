@@ -36,13 +36,13 @@ struct UpstreamBoardTests {
         fail(board, 0, times: 4)
         state(board, 0).headReceived(after: 1, now: start)
         fail(board, 0, times: 4)
-        #expect(ejected(board).isEmpty)
+        expect(empty: ejected(board))
         fail(board, 0, times: 1)
-        #expect(ejected(board) == [0])
+        expect(ejected(board), equals: [0])
         let changes = board.tick(now: start, random: 0)
-        #expect(changes.contains(.ejected(testIdentity(0), .consecutive, milliseconds: 10_000)))
-        #expect(changes.contains(.condition(testIdentity(0), from: .up, to: .ejected)))
-        #expect(board.tick(now: start + second, random: 0).isEmpty)
+        expect(changes.contains(.ejected(testIdentity(0), .consecutive, milliseconds: 10_000)))
+        expect(changes.contains(.condition(testIdentity(0), from: .up, to: .ejected)))
+        expect(empty: board.tick(now: start + second, random: 0))
     }
 
     @Test(
@@ -51,13 +51,13 @@ struct UpstreamBoardTests {
     func most(count: Int, expected: Int) {
         let board = board(count)
         for index in 0..<count { fail(board, index, times: 20) }
-        #expect(ejected(board).count == expected)
+        expect(ejected(board).count, equals: expected)
         let all = self.board(count, settings: BoardSettings(eject: EjectionConfiguration(most: 1)))
         for index in 0..<count { fail(all, index, times: 20) }
-        #expect(ejected(all).count == count - 1)
+        expect(ejected(all).count, equals: count - 1)
         let off = self.board(count, settings: BoardSettings(eject: EjectionConfiguration(most: 0)))
         for index in 0..<count { fail(off, index, times: 20) }
-        #expect(ejected(off).isEmpty)
+        expect(empty: ejected(off))
     }
 
     @Test("Targets that are down by checks do not count as ejected, but not as usable either")
@@ -65,16 +65,16 @@ struct UpstreamBoardTests {
         let board = board(4)
         for index in 0..<2 { board.checked(testIdentity(index), isUp: false, now: start) }
         fail(board, 2, times: 5)
-        #expect(ejected(board) == [2])
+        expect(ejected(board), equals: [2])
         fail(board, 3, times: 5)
-        #expect(ejected(board) == [2])
+        expect(ejected(board), equals: [2])
     }
 
     @Test("Consecutive failures eject only if that is enabled")
     func consecutiveOff() {
         let board = board(4, settings: BoardSettings(eject: EjectionConfiguration(consecutive: 0)))
         fail(board, 0, times: 100)
-        #expect(ejected(board).isEmpty)
+        expect(empty: ejected(board))
     }
 
     @Test("A probe that fails ejects for twice the time, one that succeeds returns the target")
@@ -82,31 +82,31 @@ struct UpstreamBoardTests {
         let board = board(2)
         fail(board, 0, times: 5)
         var now = start + 10 * second
-        #expect(state(board, 0).claimProbe(time: 5 * second, now: now))
+        expect(state(board, 0).claimProbe(time: 5 * second, now: now))
         fail(board, 0, times: 1, at: now)
-        #expect(board.tick(now: now, random: 0).contains(.ejected(testIdentity(0), .probe, milliseconds: 20_000)))
+        expect(board.tick(now: now, random: 0).contains(.ejected(testIdentity(0), .probe, milliseconds: 20_000)))
         now += 20 * second
-        #expect(state(board, 0).claimProbe(time: 5 * second, now: now))
-        #expect(state(board, 0).headReceived(after: 1, now: now))
+        expect(state(board, 0).claimProbe(time: 5 * second, now: now))
+        expect(state(board, 0).headReceived(after: 1, now: now))
         board.requestSucceeded(state(board, 0), startedAt: now, now: now)
-        #expect(state(board, 0).word.isUsable)
-        #expect(board.tick(now: now, random: 0).contains(.condition(testIdentity(0), from: .ejected, to: .up)))
+        expect(state(board, 0).word.isUsable)
+        expect(board.tick(now: now, random: 0).contains(.condition(testIdentity(0), from: .ejected, to: .up)))
     }
 
     @Test("A failed connection backs off, an established one ends that")
     func connecting() {
         let board = board(2)
         board.connectFailed(state(board, 0), startedAt: start, now: start, random: 0)
-        #expect(state(board, 0).word.circuit == .backOff)
-        #expect(state(board, 0).estimatedLatency(now: start) == second)
-        #expect(board.tick(now: start, random: 0) == [.condition(testIdentity(0), from: .up, to: .backingOff)])
+        expect(state(board, 0).word.circuit, equals: .backOff)
+        expect(state(board, 0).estimatedLatency(now: start), equals: second)
+        expect(board.tick(now: start, random: 0), equals: [.condition(testIdentity(0), from: .up, to: .backingOff)])
         board.connected(state(board, 0), now: start)
-        #expect(state(board, 0).word == .usable)
+        expect(state(board, 0).word, equals: .usable)
         // A probe that cannot connect ejects again.
         fail(board, 1, times: 5)
-        #expect(state(board, 1).claimProbe(time: second, now: start + 10 * second))
+        expect(state(board, 1).claimProbe(time: second, now: start + 10 * second))
         board.connectFailed(state(board, 1), startedAt: start + 10 * second, now: start + 10 * second, random: 0)
-        #expect(
+        expect(
             board.tick(now: start + 10 * second, random: 0).contains {
                 if case .ejected(_, .probe, _) = $0 { true } else { false }
             })
@@ -117,9 +117,9 @@ struct UpstreamBoardTests {
         let board = board(2)
         fail(board, 0, times: 5)
         let now = start + 10 * second
-        #expect(state(board, 0).claimProbe(time: 60 * second, now: now))
+        expect(state(board, 0).claimProbe(time: 60 * second, now: now))
         board.probeAbandoned(state(board, 0), now: now)
-        #expect(state(board, 0).claimProbe(time: 60 * second, now: now))
+        expect(state(board, 0).claimProbe(time: 60 * second, now: now))
     }
 
     /// Runs ten seconds with outcomes per second and target.
@@ -137,13 +137,13 @@ struct UpstreamBoardTests {
         let settings = BoardSettings(eject: EjectionConfiguration(consecutive: 0))
         let board = board(4, settings: settings)
         run(board, [(1, 1), (10, 0), (10, 0), (10, 0)])
-        #expect(ejected(board) == [0])
+        expect(ejected(board), equals: [0])
         let few = self.board(4, settings: settings)
         run(few, [(1, 1), (10, 0), (10, 0), (10, 0)], seconds: 9)
-        #expect(ejected(few).isEmpty)
+        expect(empty: ejected(few))
         let lower = self.board(4, settings: settings)
         run(lower, [(12, 10), (10, 0), (10, 0), (10, 0)])
-        #expect(ejected(lower).isEmpty)
+        expect(empty: ejected(lower))
         // Twenty requests in twenty seconds are not enough.
         let slow = self.board(4, settings: settings)
         for tick in 1...40 as ClosedRange<UInt64> {
@@ -151,7 +151,7 @@ struct UpstreamBoardTests {
             state(slow, 1).count(succeeded: 10, failed: 0)
             _ = slow.tick(now: start + tick * second, random: 0)
         }
-        #expect(ejected(slow).isEmpty)
+        expect(empty: ejected(slow))
     }
 
     @Test("No target is ejected by share if all fail alike, or without requests to others")
@@ -159,17 +159,17 @@ struct UpstreamBoardTests {
         let settings = BoardSettings(eject: EjectionConfiguration(consecutive: 0))
         let alike = board(4, settings: settings)
         run(alike, [(0, 10), (5, 5), (5, 5), (5, 5)])
-        #expect(ejected(alike).isEmpty)
+        expect(empty: ejected(alike))
         // Three times as much as the others together is the limit.
         let limit = board(4, settings: settings)
         run(limit, [(1, 9), (7, 3), (7, 3), (7, 3)])
-        #expect(ejected(limit) == [0])
+        expect(ejected(limit), equals: [0])
         let alone = board(2, settings: settings)
         run(alone, [(0, 10), (0, 0)])
-        #expect(ejected(alone).isEmpty)
+        expect(empty: ejected(alone))
         let off = board(4, settings: BoardSettings(eject: EjectionConfiguration(consecutive: 0, share: 0)))
         run(off, [(0, 10), (10, 0), (10, 0), (10, 0)])
-        #expect(ejected(off).isEmpty)
+        expect(empty: ejected(off))
     }
 
     @Test("Ten seconds with successes and without failures make the next ejection shorter")
@@ -184,21 +184,21 @@ struct UpstreamBoardTests {
             state(board, 0).count(succeeded: 1, failed: 0)
             state(board, 1).count(succeeded: 100, failed: tick == 5 ? 1 : 0)
             _ = board.tick(now: start + tick * second, random: 0)
-            #expect(state(board, 0).word.ejections == (tick >= 10 ? 0 : 1))
+            expect(state(board, 0).word.ejections, equals: (tick >= 10 ? 0 : 1))
         }
         // One failed, one had no requests.
-        #expect(state(board, 1).word.ejections == 1 && state(board, 2).word.ejections == 1)
+        expect(state(board, 1).word.ejections == 1 && state(board, 2).word.ejections == 1)
     }
 
     @Test("Panic is reported without a usable target")
     func panic() {
         let board = board(4)
         for index in 0..<3 { board.checked(testIdentity(index), isUp: false, now: start) }
-        #expect(!board.tick(now: start, random: 0).contains(.panicStarted))
+        expect(!board.tick(now: start, random: 0).contains(.panicStarted))
         board.checked(testIdentity(3), isUp: false, now: start)
-        #expect(board.tick(now: start + second, random: 0).contains(.panicStarted) && board.isPanicking)
+        expect(board.tick(now: start + second, random: 0).contains(.panicStarted) && board.isPanicking)
         board.checked(testIdentity(3), isUp: true, now: start)
-        #expect(board.tick(now: start + 2 * second, random: 0).contains(.panicEnded) && !board.isPanicking)
+        expect(board.tick(now: start + 2 * second, random: 0).contains(.panicEnded) && !board.isPanicking)
     }
 
     @Test("The only target is probed by the next request after its back-off or ejection")
@@ -208,7 +208,7 @@ struct UpstreamBoardTests {
         board.replaceTargets([TargetSpecification(testIdentity(0))], now: start)
         _ = board.tick(now: start + 10 * second, random: 0)
         board.requestSucceeded(state(board, 0), startedAt: start + 10 * second, now: start + 11 * second)
-        #expect(state(board, 0).word.isUsable)
+        expect(state(board, 0).word.isUsable)
     }
 
     @Test("A changed set of targets keeps known states; others are reported as draining until their last request")
@@ -217,20 +217,20 @@ struct UpstreamBoardTests {
         let known = (0..<3).map { state(board, $0) }
         known[0].started(now: start)
         let table = board.replaceTargets((1..<4).map { TargetSpecification(testIdentity($0)) }, now: start)
-        #expect(table[0].state === known[1] && table[1].state === known[2] && table.count == 3)
-        #expect(table === board.table)
+        expect(table[0].state === known[1] && table[1].state === known[2] && table.count == 3)
+        expect(table === board.table)
         // Requests that began with the previous table may still select it.
-        #expect(known[0].word.isUsable && board.removedTargets.map(\.identity) == [testIdentity(0)])
-        #expect(board.hasRequests)
-        #expect(table[2].state.warmingTime(at: MonotonicMilliseconds(start)) == 0)
-        #expect(known[1].warmingTime(at: MonotonicMilliseconds(start)) == nil)
+        expect(known[0].word.isUsable && board.removedTargets.map(\.identity) == [testIdentity(0)])
+        expect(board.hasRequests)
+        expect(table[2].state.warmingTime(at: MonotonicMilliseconds(start)), equals: 0)
+        expect(known[1].warmingTime(at: MonotonicMilliseconds(start)), equals: nil)
         let changes = board.tick(now: start, random: 0)
-        #expect(changes == [.condition(testIdentity(0), from: .up, to: .draining)])
+        expect(changes, equals: [.condition(testIdentity(0), from: .up, to: .draining)])
         known[0].ended(owesHead: true)
-        #expect(!board.hasRequests)
-        #expect(board.tick(now: start + second, random: 0) == [.removed(testIdentity(0))])
-        #expect(board.removedTargets.isEmpty)
-        #expect(board.tick(now: start + 2 * second, random: 0).isEmpty)
+        expect(!board.hasRequests)
+        expect(board.tick(now: start + second, random: 0), equals: [.removed(testIdentity(0))])
+        expect(empty: board.removedTargets)
+        expect(empty: board.tick(now: start + 2 * second, random: 0))
     }
 
     @Test("A removed target that returns has its state, and drains no more")
@@ -241,9 +241,9 @@ struct UpstreamBoardTests {
         fail(board, 0, times: 5)
         board.replaceTargets([TargetSpecification(testIdentity(1))], now: start)
         let table = board.replaceTargets((0..<2).map { TargetSpecification(testIdentity($0)) }, now: start)
-        #expect(table[0].state === first && !first.word.isDraining && first.word.circuit == .ejected)
+        expect(table[0].state === first && !first.word.isDraining && first.word.circuit == .ejected)
         first.ended(owesHead: true)
-        #expect(!board.tick(now: start, random: 0).contains(.removed(testIdentity(0))))
+        expect(!board.tick(now: start, random: 0).contains(.removed(testIdentity(0))))
     }
 
     @Test("The targets of a table are distinct, limited, and within their ranges")
@@ -252,13 +252,13 @@ struct UpstreamBoardTests {
         var same = TargetSpecification(
             testIdentity(1), weight: 5_000, tier: 90, isOtherZone: true, configurationIndex: 3)
         let table = board.replaceTargets([same, same], now: start)
-        #expect(table.count == 1 && table[0].weight == 1_000 && table[0].tier == 9 && table[0].isOtherZone)
+        expect(table.count == 1 && table[0].weight == 1_000 && table[0].tier == 9 && table[0].isOtherZone)
         same.weight = 0
-        #expect(board.replaceTargets([same], now: start)[0].state.word.isDraining)
+        expect(board.replaceTargets([same], now: start)[0].state.word.isDraining)
         same.weight = 1
-        #expect(!board.replaceTargets([same], now: start)[0].state.word.isDraining)
+        expect(!board.replaceTargets([same], now: start)[0].state.word.isDraining)
         let many = (0..<300).map { TargetSpecification(testIdentity($0)) }
-        #expect(board.replaceTargets(many, now: start).count == 256)
+        expect(board.replaceTargets(many, now: start).count, equals: 256)
     }
 
     @Test("A target can start down until a check passes")
@@ -266,9 +266,9 @@ struct UpstreamBoardTests {
         let board = board(1)
         let down = TargetSpecification(testIdentity(7), startsDown: true)
         let table = board.replaceTargets([TargetSpecification(testIdentity(0), startsDown: true), down], now: start)
-        #expect(table[0].state.word.isUsable && table[1].state.word.isDown)
+        expect(table[0].state.word.isUsable && table[1].state.word.isDown)
         board.checked(testIdentity(7), isUp: true, now: start)
-        #expect(table[1].state.word.isUsable)
+        expect(table[1].state.word.isUsable)
         board.checked(testIdentity(99), isUp: false, now: start)
     }
 
@@ -276,15 +276,15 @@ struct UpstreamBoardTests {
     func checkEndsBackOff() {
         let board = board(2)
         board.connectFailed(state(board, 0), startedAt: start, now: start, random: 0)
-        #expect(state(board, 0).estimatedLatency(now: start) == second)
+        expect(state(board, 0).estimatedLatency(now: start), equals: second)
         board.checked(testIdentity(0), isUp: true, now: start)
-        #expect(state(board, 0).word.isUsable && state(board, 0).estimatedLatency(now: start) == nil)
+        expect(state(board, 0).word.isUsable && state(board, 0).estimatedLatency(now: start) == nil)
         // It ends no ejection, and keeps the estimate of a target that is used.
         fail(board, 0, times: 5)
         _ = state(board, 1).headReceived(after: 1_000_000, now: start)
         for index in 0..<2 { board.checked(testIdentity(index), isUp: true, now: start) }
-        #expect(ejected(board) == [0])
-        #expect(state(board, 1).estimatedLatency(now: start) == 1_000_000)
+        expect(ejected(board), equals: [0])
+        expect(state(board, 1).estimatedLatency(now: start), equals: 1_000_000)
     }
 
     @Test("The states of a new board have its half-life and penalty")
@@ -292,8 +292,8 @@ struct UpstreamBoardTests {
         let balance = BalanceConfiguration(halfLife: .milliseconds(1_024), failurePenalty: .seconds(8))
         let state = state(board(1, settings: BoardSettings(balance: balance)), 0)
         _ = state.failed(after: 1, now: start)
-        #expect(state.estimatedLatency(now: start) == 8 * second)
-        #expect(state.estimatedLatency(now: start + 1_024_000_000) == 4 * second)
+        expect(state.estimatedLatency(now: start), equals: 8 * second)
+        expect(state.estimatedLatency(now: start + 1_024_000_000), equals: 4 * second)
     }
 
     @Test("A reload keeps states, budget and held event loops, and changes nothing before it is in effect")
@@ -306,22 +306,22 @@ struct UpstreamBoardTests {
         old.held.insert(7)
         let faster = BoardSettings(balance: BalanceConfiguration(halfLife: .milliseconds(128)))
         let new = board(3, settings: faster, adopting: old, from: 1)
-        #expect(!states[0].word.isDraining && old.table.count == 3)
+        expect(!states[0].word.isDraining && old.table.count == 3)
         states[1].headReceived(after: 8 * second, now: start)
         #expect(states[1].estimatedLatency(now: start + second) ?? 0 > 6 * second)
         new.activate(now: start)
-        #expect(new.table[0].state === states[1] && new.table[1].state === states[2])
-        #expect(new.removedTargets.map(\.identity) == [testIdentity(0)] && states[1].word.circuit == .ejected)
+        expect(new.table[0].state === states[1] && new.table[1].state === states[2])
+        expect(new.removedTargets.map(\.identity) == [testIdentity(0)] && states[1].word.circuit == .ejected)
         #expect(states[1].estimatedLatency(now: start + second) ?? .max < second)
-        #expect(new.table[2].state.warmingTime(at: MonotonicMilliseconds(start)) == 0)
-        #expect(new.budget === old.budget && new.budget.available == 9)
-        #expect(new.held.remove(7))
+        expect(new.table[2].state.warmingTime(at: MonotonicMilliseconds(start)), equals: 0)
+        expect(new.budget === old.budget && new.budget.available == 9)
+        expect(new.held.remove(7))
         // The change that no tick reported before the reload.
-        #expect(new.tick(now: start, random: 0).contains(.ejected(testIdentity(1), .consecutive, milliseconds: 10_000)))
+        expect(new.tick(now: start, random: 0).contains(.ejected(testIdentity(1), .consecutive, milliseconds: 10_000)))
         states[0].ended(owesHead: true)
-        #expect(new.tick(now: start, random: 0).contains(.removed(testIdentity(0))))
+        expect(new.tick(now: start, random: 0).contains(.removed(testIdentity(0))))
         // Slots stay distinct.
-        #expect(Set((states + [new.table[2].state]).map(\.slot)).count == 4)
+        expect(Set((states + [new.table[2].state]).map(\.slot)).count, equals: 4)
         new.activate(now: start)
     }
 
@@ -329,16 +329,16 @@ struct UpstreamBoardTests {
     func slowStart() {
         let settings = BoardSettings(balance: BalanceConfiguration(slowStart: .seconds(30)))
         let board = board(2, settings: settings)
-        #expect(board.condition(of: state(board, 0), now: start) == .up)
+        expect(board.condition(of: state(board, 0), now: start), equals: .up)
         let table = board.replaceTargets((2..<4).map { TargetSpecification(testIdentity($0)) }, now: start)
-        for entry in table.entries { #expect(board.condition(of: entry.state, now: start) == .up) }
+        for entry in table.entries { expect(board.condition(of: entry.state, now: start), equals: .up) }
         let mixed = board.replaceTargets((3..<5).map { TargetSpecification(testIdentity($0)) }, now: start)
-        #expect(mixed.entries.map { board.condition(of: $0.state, now: start) } == [.up, .warming])
-        #expect(board.condition(of: mixed[1].state, now: start + 30 * second) == .up)
+        expect(mixed.entries.map { board.condition(of: $0.state, now: start) }, equals: [.up, .warming])
+        expect(board.condition(of: mixed[1].state, now: start + 30 * second), equals: .up)
         // The warm one fails: the other one gets all requests, and has no slow start any more.
         board.checked(testIdentity(3), isUp: false, now: start)
         _ = board.tick(now: start + second, random: 0)
-        #expect(board.condition(of: mixed[1].state, now: start + second) == .up)
+        expect(board.condition(of: mixed[1].state, now: start + second), equals: .up)
     }
 
     @Test("A spent budget is reported once, and its return")
@@ -347,10 +347,10 @@ struct UpstreamBoardTests {
         while board.budget.take() {}
         _ = board.tick(now: start, random: 0)
         board.budget.add(firstAttempts: 1)
-        #expect(board.tick(now: start, random: 0).isEmpty)
-        #expect(board.tick(now: start + second, random: 0).contains(.budgetAvailable))
+        expect(empty: board.tick(now: start, random: 0))
+        expect(board.tick(now: start + second, random: 0).contains(.budgetAvailable))
         let none = self.board(1, settings: BoardSettings(retry: RetryConfiguration(budget: 0, perSecond: 0)))
-        #expect(none.tick(now: start, random: 0).isEmpty)
+        expect(empty: none.tick(now: start, random: 0))
     }
 
     @Test("Changes are kept until the next tick, to a limit")

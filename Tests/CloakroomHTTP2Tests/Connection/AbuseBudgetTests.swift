@@ -1,4 +1,5 @@
 import NIOCore
+import TestSupport
 import Testing
 
 @testable import CloakroomHTTP2
@@ -22,8 +23,8 @@ struct AbuseBudgetTests {
         for count in 0..<limit {
             let events = test.send(frames(test, count))
             if let last = events.last, case .failed(let code) = last {
-                #expect(code == .enhanceYourCalm)
-                #expect(test.output().last == .goAway(last: test.connection.lastStreamID, .enhanceYourCalm))
+                expect(code, equals: .enhanceYourCalm)
+                expect(test.output().last, equals: .goAway(last: test.connection.lastStreamID, .enhanceYourCalm))
                 return count
             }
             _ = test.output()
@@ -35,12 +36,12 @@ struct AbuseBudgetTests {
     func limit() {
         var budget = AbuseBudget(now: 5)
         for _ in 0..<5_000 { budget.charge(.smallFrame, at: 5) }
-        #expect(!budget.isExceeded)
+        expect(!budget.isExceeded)
         budget.charge(.smallFrame, at: 5)
-        #expect(budget.isExceeded)
+        expect(budget.isExceeded)
         var other = AbuseBudget(now: 0)
         for number in 0..<100_000 as Range<UInt64> { other.charge(.emptyFrame, at: number * 10_000_001) }
-        #expect(!other.isExceeded)
+        expect(!other.isExceeded)
     }
 
     @Test("A window begins with the first charge after the end of the one before")
@@ -48,9 +49,9 @@ struct AbuseBudgetTests {
         var budget = AbuseBudget(now: 100)
         for _ in 0..<25 { budget.charge(.provokedReset, at: 100) }
         budget.charge(.smallFrame, at: 100 + AbuseBudget.window - 1)
-        #expect(budget.isExceeded)
+        expect(budget.isExceeded)
         budget.charge(.smallFrame, at: 100 + AbuseBudget.window)
-        #expect(!budget.isExceeded)
+        expect(!budget.isExceeded)
     }
 
     @Test("CVE-2023-44487, rapid reset: 833 cancelled requests in 10 s are accepted, more are not")
@@ -59,7 +60,7 @@ struct AbuseBudgetTests {
             let id = UInt32(2 * number + 1)
             return [test.headers(id, end: true), .reset(id)]
         }
-        #expect(count == Self.allowed(.cancelledRequest))
+        expect(count, equals: Self.allowed(.cancelledRequest))
     }
 
     @Test(
@@ -74,7 +75,7 @@ struct AbuseBudgetTests {
             return [test.headers(id + 2, end: true), .reset(id + 2)]
         }
         let all = (AbuseBudget.limit + AbuseBudget.creditLimit) / AbuseBudget.Charge.cancelledRequest.rawValue
-        #expect(count == (isForwarded ? all : Self.allowed(.cancelledRequest)))
+        expect(count, equals: (isForwarded ? all : Self.allowed(.cancelledRequest)))
     }
 
     @Test("What responses pay for is limited in each window anew")
@@ -85,35 +86,35 @@ struct AbuseBudgetTests {
                 budget.charge(.cancelledRequest, at: window * AbuseBudget.window)
                 budget.responded()
             }
-            #expect(!budget.isExceeded)
+            expect(!budget.isExceeded)
         }
         budget.charge(.cancelledRequest, at: 3 * AbuseBudget.window - 1)
-        #expect(budget.isExceeded)
+        expect(budget.isExceeded)
     }
 
     @Test("Requests above the limit of streams are charged as cancelled ones")
     func refused() {
         let test = TestConnection(open: 1, streams: 1)
-        #expect(
-            Self.flood(6_000, test) { test, number in [test.headers(UInt32(2 * number + 3), end: true)] }
-                == Self.allowed(.cancelledRequest))
+        expect(
+            Self.flood(6_000, test) { test, number in [test.headers(UInt32(2 * number + 3), end: true)] },
+            equals: Self.allowed(.cancelledRequest))
     }
 
     @Test("250 malformed requests in 10 s are accepted, more are not")
     func malformed() {
         let count = Self.flood { test, number in [test.headers(UInt32(2 * number + 1), [("x", "y")], end: true)] }
-        #expect(count == Self.allowed(.malformedRequest))
+        expect(count, equals: Self.allowed(.malformedRequest))
         let oversized = Self.flood { test, number in
             test.connection.finish(0)
             let path = "/" + String(repeating: "a", count: 256)
             return [test.headers(UInt32(2 * number + 1), TestConnection.get.dropLast() + [(":path", path)], end: true)]
         }
-        #expect(oversized == Self.allowed(.malformedRequest))
+        expect(oversized, equals: Self.allowed(.malformedRequest))
         let owner = Self.flood { test, number in
             test.connection.rejectRequest(test.slot(UInt32(2 * number - 1 < 0 ? 0 : 2 * number - 1)), now: test.now)
             return [test.headers(UInt32(2 * number + 1), end: true)]
         }
-        #expect(owner == Self.allowed(.malformedRequest))
+        expect(owner, equals: Self.allowed(.malformedRequest))
     }
 
     @Test("CVE-2025-8671, MadeYouReset: 25 provoked resets in 10 s are accepted, more are not, in each way")
@@ -133,12 +134,12 @@ struct AbuseBudgetTests {
                 let id = UInt32(2 * number + 1)
                 return [test.headers(id)] + way(test, id)
             }
-            #expect(count == Self.allowed(.provokedReset, .smallFrame))
+            expect(count, equals: Self.allowed(.provokedReset, .smallFrame))
         }
         let late = TestConnection()
         late.send(late.headers(1, end: true))
         late.connection.finish(late.slot(1))
-        #expect(Self.flood(6_000, late) { _, _ in [.data(1, "a", end: true)] } == Self.allowed(.provokedReset))
+        expect(Self.flood(6_000, late) { _, _ in [.data(1, "a", end: true)] }, equals: Self.allowed(.provokedReset))
     }
 
     @Test(
@@ -157,7 +158,7 @@ struct AbuseBudgetTests {
         let test = TestConnection(open: 1, 3)
         test.connection.reset(test.slot(3), .cancel)
         _ = test.output()
-        #expect(Self.flood(11_000, test) { _, _ in [frame] } == Self.allowed(charge))
+        expect(Self.flood(11_000, test) { _, _ in [frame] }, equals: Self.allowed(charge))
     }
 
     @Test("CVE-2019-9511: a window that is opened byte by byte is bounded; updates that unblock nothing are free")
@@ -172,19 +173,19 @@ struct AbuseBudgetTests {
                 test.connection.beginData(turn.count, on: turn.slot, endsStream: false)
             }
         }
-        #expect((900...1_000).contains(count), "\(count)")
+        expect((900...1_000).contains(count), "\(count)")
         let other = TestConnection()
         other.open(1)
-        for _ in 0..<20_000 { #expect(other.send(.windowUpdate(1, 1), .windowUpdate(0, 1)) == []) }
+        for _ in 0..<20_000 { expect(other.send(.windowUpdate(1, 1), .windowUpdate(0, 1)), equals: []) }
     }
 
     @Test("Trailers on streams that were reset are bounded")
     func lateBlocks() {
         let test = TestConnection(open: 1)
         test.connection.reset(test.slot(1), .cancel)
-        #expect(
-            Self.flood(6_000, test) { test, _ in [test.headers(1, [("a", "b")], end: true)] }
-                == Self.allowed(.emptyFrame))
+        expect(
+            Self.flood(6_000, test) { test, _ in [test.headers(1, [("a", "b")], end: true)] },
+            equals: Self.allowed(.emptyFrame))
     }
 
     @Test("A client that does not read gets at most 1,000 replies", arguments: [TestFrame.ping(), .settings()])
@@ -194,7 +195,7 @@ struct AbuseBudgetTests {
             test.now += 100 * Self.second
             if test.send(frame) == [.failed(.enhanceYourCalm)] { failed = count }
         }
-        #expect(failed == 1_000)
+        expect(failed, equals: 1_000)
         #expect(test.connection.output.readableBytes < 20_000)
     }
 
@@ -202,7 +203,7 @@ struct AbuseBudgetTests {
     func sentReplies() {
         for _ in 0..<5_000 {
             test.now += Self.second
-            #expect(test.send(.ping()) == [])
+            expect(test.send(.ping()), equals: [])
             _ = test.output()
         }
     }
@@ -210,9 +211,9 @@ struct AbuseBudgetTests {
     @Test("A SETTINGS frame with thousands of entries is charged for those after the first 32")
     func largeSettings() {
         let entries = (0..<2_730 as Range<UInt32>).flatMap { number -> [UInt8] in [0, 4] + TestFrame.number(number) }
-        #expect(Self.flood { _, _ in [TestFrame(4, entries)] } == 0)
+        expect(Self.flood { _, _ in [TestFrame(4, entries)] }, equals: 0)
         let small = TestFrame(4, Array(entries.prefix(32 * 6)))
-        #expect(Self.flood { _, _ in [small] } == Self.allowed(.settings))
+        expect(Self.flood { _, _ in [small] }, equals: Self.allowed(.settings))
         let hundred = TestFrame(4, Array(entries.prefix(100 * 6)))
         #expect(Self.flood { _, _ in [hundred] } ?? .max < 20)
     }
@@ -229,6 +230,6 @@ struct AbuseBudgetTests {
                 test.headers(id + 2, end: true), .reset(id + 2),
             ]
         }
-        #expect(count == Self.allowed(.cancelledRequest, .smallFrame, .smallFrame, .smallFrame, .smallFrame))
+        expect(count, equals: Self.allowed(.cancelledRequest, .smallFrame, .smallFrame, .smallFrame, .smallFrame))
     }
 }

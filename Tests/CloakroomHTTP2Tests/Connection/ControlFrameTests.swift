@@ -1,4 +1,5 @@
 import NIOCore
+import TestSupport
 import Testing
 
 @testable import CloakroomHTTP2
@@ -10,26 +11,26 @@ struct ControlFrameTests {
     @Test("RFC 9113 §6.7: a PING is acknowledged with its content")
     func ping() {
         let test = TestConnection()
-        #expect(test.send(.ping(0x0102_0304_0506_0708)) == [])
-        #expect(test.output() == [.ping(0x0102_0304_0506_0708, acknowledgement: true)])
+        expect(test.send(.ping(0x0102_0304_0506_0708)), equals: [])
+        expect(test.output(), equals: [.ping(0x0102_0304_0506_0708, acknowledgement: true)])
         // Other flags have no meaning.
         var frame = TestFrame.ping(9)
         frame.flags = 0xfe
-        #expect(test.send(frame) == [])
-        #expect(test.output() == [.ping(9, acknowledgement: true)])
+        expect(test.send(frame), equals: [])
+        expect(test.output(), equals: [.ping(9, acknowledgement: true)])
     }
 
     @Test("An acknowledgement of a PING gets no response; only that of the shutdown's PING is an event")
     func pingAcknowledgement() {
         let test = TestConnection()
-        #expect(test.send(.ping(1, acknowledgement: true)) == [])
-        #expect(test.send(.ping(1 << 32, acknowledgement: true)) == [])
-        #expect(test.output() == [])
+        expect(test.send(.ping(1, acknowledgement: true)), equals: [])
+        expect(test.send(.ping(1 << 32, acknowledgement: true)), equals: [])
+        expect(test.output(), equals: [])
         test.connection.announceShutdown()
-        #expect(test.output() == [.goAway(last: 0x7fff_ffff, .noError), .ping(0)])
-        #expect(test.send(.ping(1, acknowledgement: true)) == [])
-        #expect(test.send(.ping(0, acknowledgement: true)) == [.shutdownAcknowledged])
-        #expect(test.output() == [])
+        expect(test.output(), equals: [.goAway(last: 0x7fff_ffff, .noError), .ping(0)])
+        expect(test.send(.ping(1, acknowledgement: true)), equals: [])
+        expect(test.send(.ping(0, acknowledgement: true)), equals: [.shutdownAcknowledged])
+        expect(test.output(), equals: [])
     }
 
     @Test(
@@ -59,8 +60,8 @@ struct ControlFrameTests {
             (TestFrame(5, stream: 0, []), .protocolError),
         ])
     func wrongFrame(_ frame: TestFrame, _ code: HTTP2ErrorCode) {
-        #expect(test.send(frame) == [.failed(code)])
-        #expect(test.output() == [.goAway(last: 1, code)])
+        expect(test.send(frame), equals: [.failed(code)])
+        expect(test.output(), equals: [.goAway(last: 1, code)])
     }
 
     @Test(
@@ -69,43 +70,44 @@ struct ControlFrameTests {
     func oversizedFrame(_ type: UInt8) {
         var frame = TestFrame(type, stream: type == 4 || type == 6 || type == 7 ? 0 : 1)
         frame.declaredLength = 16_385
-        #expect(test.send(frame) == [.failed(.frameSizeError)])
+        expect(test.send(frame), equals: [.failed(.frameSizeError)])
     }
 
     @Test("RFC 9113 §4.2: a payload of 16,384 bytes is handled")
     func largestFrame() {
-        #expect(test.send(.data(1, count: 16_384)).count == 1)
-        #expect(test.send(TestFrame(0xee, [UInt8](repeating: 1, count: 16_384))) == [])
-        #expect(test.output() == [])
+        expect(test.send(.data(1, count: 16_384)).count, equals: 1)
+        expect(test.send(TestFrame(0xee, [UInt8](repeating: 1, count: 16_384))), equals: [])
+        expect(test.output(), equals: [])
     }
 
     @Test("RFC 9113 §6.8: a GOAWAY of the client is an event, and open streams continue")
     func goAway() {
-        #expect(test.send(.goAway(last: 0, .noError)) == [.goAwayReceived])
-        #expect(
-            test.send(TestFrame(7, TestFrame.number(0) + TestFrame.number(11) + Array("debug".utf8))) == [
+        expect(test.send(.goAway(last: 0, .noError)), equals: [.goAwayReceived])
+        expect(
+            test.send(TestFrame(7, TestFrame.number(0) + TestFrame.number(11) + Array("debug".utf8))),
+            equals: [
                 .goAwayReceived
             ])
-        #expect(test.send(.data(1, "a", end: true)) == [.data(1, "a", end: true)])
-        #expect(test.output() == [])
+        expect(test.send(.data(1, "a", end: true)), equals: [.data(1, "a", end: true)])
+        expect(test.output(), equals: [])
     }
 
     @Test("RFC 9113 §5.5: unknown frames and flags are ignored, also on streams that do not exist")
     func unknown() {
-        #expect(test.send([TestFrame(10, stream: 0, [1, 2]), TestFrame(0xff, flags: 0xff, stream: 9, [])]) == [])
-        #expect(test.send(TestFrame(16, stream: 0, TestFrame.number(1) + Array("u=1".utf8))) == [])
+        expect(test.send([TestFrame(10, stream: 0, [1, 2]), TestFrame(0xff, flags: 0xff, stream: 9, [])]), equals: [])
+        expect(test.send(TestFrame(16, stream: 0, TestFrame.number(1) + Array("u=1".utf8))), equals: [])
         var data = TestFrame.data(1, "a")
         data.flags = 0xf6
-        #expect(test.send(data) == [.data(1, "a", end: false)])
-        #expect(test.output() == [])
+        expect(test.send(data), equals: [.data(1, "a", end: false)])
+        expect(test.output(), equals: [])
     }
 
     @Test("RFC 9113 §5.3.2, §6.3: PRIORITY is permitted on streams of every state, and has no effect")
     func priority() {
         test.send(test.headers(3, end: true), .reset(3))
-        #expect(test.send([.priority(1), .priority(3), .priority(5), .priority(99, on: 1), .priority(2)]) == [])
-        #expect(test.send(test.headers(5, end: true)) == [.request(5, "GET /", end: true)])
-        #expect(test.output() == [])
+        expect(test.send([.priority(1), .priority(3), .priority(5), .priority(99, on: 1), .priority(2)]), equals: [])
+        expect(test.send(test.headers(5, end: true)), equals: [.request(5, "GET /", end: true)])
+        expect(test.output(), equals: [])
     }
 
     @Test(
@@ -113,36 +115,38 @@ struct ControlFrameTests {
         arguments: [0, 4, 6])
     func prioritySize(_ count: Int) {
         let payload = [UInt8](repeating: 0, count: count)
-        #expect(test.send(TestFrame(2, stream: 1, payload)) == [.closed(1, .frameSizeError)])
-        #expect(test.output() == [.reset(1, .frameSizeError)])
-        #expect(test.send(TestFrame(2, stream: 3, payload)) == [.failed(.frameSizeError)])
+        expect(test.send(TestFrame(2, stream: 1, payload)), equals: [.closed(1, .frameSizeError)])
+        expect(test.output(), equals: [.reset(1, .frameSizeError)])
+        expect(test.send(TestFrame(2, stream: 3, payload)), equals: [.failed(.frameSizeError)])
     }
 
     @Test("A stream that depends on itself is reset, by PRIORITY and by HEADERS")
     func selfDependency() {
-        #expect(test.send(.priority(1, on: 1)) == [.closed(1, .protocolError)])
-        #expect(test.output() == [.reset(1, .protocolError)])
+        expect(test.send(.priority(1, on: 1)), equals: [.closed(1, .protocolError)])
+        expect(test.output(), equals: [.reset(1, .protocolError)])
         let dependency = TestFrame.number(3) + [0]
-        #expect(
-            test.send(TestFrame(1, flags: 0x25, stream: 3, dependency + test.block(TestConnection.get))) == [.malformed]
+        expect(
+            test.send(TestFrame(1, flags: 0x25, stream: 3, dependency + test.block(TestConnection.get))),
+            equals: [.malformed]
         )
-        #expect(test.output() == [.reset(3, .protocolError)])
+        expect(test.output(), equals: [.reset(3, .protocolError)])
         // The exclusive bit does not belong to the stream.
         let exclusive = TestFrame.number(5 | 1 << 31) + [0]
-        #expect(
-            test.send(TestFrame(1, flags: 0x25, stream: 5, exclusive + test.block(TestConnection.get))) == [.malformed])
-        #expect(test.output() == [.reset(5, .protocolError)])
+        expect(
+            test.send(TestFrame(1, flags: 0x25, stream: 5, exclusive + test.block(TestConnection.get))),
+            equals: [.malformed])
+        expect(test.output(), equals: [.reset(5, .protocolError)])
         // The header blocks were decoded.
-        #expect(test.send(test.headers(7, end: true)) == [.request(7, "GET /", end: true)])
-        #expect(test.send(.priority(9, on: 9)) == [.failed(.protocolError)])
+        expect(test.send(test.headers(7, end: true)), equals: [.request(7, "GET /", end: true)])
+        expect(test.send(.priority(9, on: 9)), equals: [.failed(.protocolError)])
     }
 
     @Test("RFC 9113 §6.4: a reset closes the stream, whatever its code", arguments: [0, 8, 0xffff_ffff] as [UInt32])
     func reset(_ code: UInt32) {
         let test = TestConnection(open: 1, 3)
-        #expect(test.send(TestFrame(3, stream: 1, TestFrame.number(code))) == [.closed(1, nil)])
-        #expect(test.output() == [])
-        #expect(test.connection.streamCount == 1)
-        #expect(test.send(.data(3, "a")) == [.data(3, "a", end: false)])
+        expect(test.send(TestFrame(3, stream: 1, TestFrame.number(code))), equals: [.closed(1, nil)])
+        expect(test.output(), equals: [])
+        expect(test.connection.streamCount, equals: 1)
+        expect(test.send(.data(3, "a")), equals: [.data(3, "a", end: false)])
     }
 }

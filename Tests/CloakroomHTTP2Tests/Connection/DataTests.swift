@@ -1,4 +1,5 @@
 import NIOCore
+import TestSupport
 import Testing
 
 @testable import CloakroomHTTP2
@@ -45,34 +46,34 @@ struct DataTests {
                 events += test.send(.data(1, String(end ? part.dropLast() : part[...]), end: end))
             }
         }
-        #expect(Self.texts(events) == expected)
-        #expect(test.output() == (expected.hasSuffix("!") ? [.reset(1, .protocolError)] : []))
+        expect(Self.texts(events), equals: expected)
+        expect(test.output(), equals: (expected.hasSuffix("!") ? [.reset(1, .protocolError)] : []))
     }
 
     @Test("A body whose length is declared as 0 is empty")
     func lengthZero() {
-        #expect(Self.texts(Self.expecting(0).send(.data(1, [], end: true))) == ".")
-        #expect(Self.texts(Self.expecting(0).send(.data(1, "a"))) == "!")
+        expect(Self.texts(Self.expecting(0).send(.data(1, [], end: true))), equals: ".")
+        expect(Self.texts(Self.expecting(0).send(.data(1, "a"))), equals: "!")
         let test = Self.expecting(0)
-        #expect(test.send(test.headers(1, [("a", "b")], end: true)) == [.trailers(1, ["a: b"])])
+        expect(test.send(test.headers(1, [("a", "b")], end: true)), equals: [.trailers(1, ["a: b"])])
     }
 
     @Test("Padding does not count as body")
     func paddedLength() {
         let test = Self.expecting(3)
-        #expect(
-            test.send(.data(1, [0x61], padding: 200), .data(1, [0x62, 0x63], end: true, padding: 0))
-                == [.data(1, "a", end: false), .data(1, "bc", end: true)])
-        #expect(test.output() == [])
+        expect(
+            test.send(.data(1, [0x61], padding: 200), .data(1, [0x62, 0x63], end: true, padding: 0)),
+            equals: [.data(1, "a", end: false), .data(1, "bc", end: true)])
+        expect(test.output(), equals: [])
     }
 
     @Test("The length is checked when the frame begins, before its payload has arrived")
     func early() {
         let test = Self.expecting(5)
         let bytes = TestFrame.data(1, "abcdef").bytes
-        #expect(test.send(Array(bytes.prefix(9))) == [.closed(1, .protocolError)])
-        #expect(test.send(Array(bytes.dropFirst(9)) + TestFrame.ping().bytes) == [])
-        #expect(test.output() == [.reset(1, .protocolError), .ping(acknowledgement: true)])
+        expect(test.send(Array(bytes.prefix(9))), equals: [.closed(1, .protocolError)])
+        expect(test.send(Array(bytes.dropFirst(9)) + TestFrame.ping().bytes), equals: [])
+        expect(test.output(), equals: [.reset(1, .protocolError), .ping(acknowledgement: true)])
     }
 
     @Test("A length on a slot that is not open is ignored")
@@ -83,7 +84,7 @@ struct DataTests {
         test.send(.reset(1))
         test.connection.expectBody(1, on: 0)
         test.send(test.headers(3))
-        #expect(test.send(.data(3, "abc")) == [.data(3, "abc", end: false)])
+        expect(test.send(.data(3, "abc")), equals: [.data(3, "abc", end: false)])
     }
 
     // MARK: - Padding
@@ -94,9 +95,9 @@ struct DataTests {
     func padding(_ count: Int) {
         for end in [false, true] {
             let test = TestConnection(open: 1)
-            #expect(test.send(.data(1, [0x61, 0x62], end: end, padding: count)) == [.data(1, "ab", end: end)])
+            expect(test.send(.data(1, [0x61, 0x62], end: end, padding: count)), equals: [.data(1, "ab", end: end)])
             let empty = test.send(.data(1, [], end: true, padding: count))
-            #expect(empty == (end ? [.closed(1, .streamClosed)] : [.data(1, "", end: true)]))
+            expect(empty, equals: (end ? [.closed(1, .streamClosed)] : [.data(1, "", end: true)]))
         }
     }
 
@@ -105,7 +106,7 @@ struct DataTests {
         for (payload, code) in [
             ([], .frameSizeError), ([1], .protocolError), ([2, 0x61], .protocolError), ([255, 0x61], .protocolError),
         ] as [([UInt8], HTTP2ErrorCode)] {
-            #expect(TestConnection(open: 1).send(TestFrame(0, flags: 8, stream: 1, payload)) == [.failed(code)])
+            expect(TestConnection(open: 1).send(TestFrame(0, flags: 8, stream: 1, payload)), equals: [.failed(code)])
         }
     }
 
@@ -114,27 +115,27 @@ struct DataTests {
     @Test("The payload is passed on as it arrives; the end comes with the last byte of the frame, or with its padding")
     func parts() {
         let bytes = TestFrame.data(1, Array("abcd".utf8), end: true, padding: 2).bytes
-        #expect(test.send(Array(bytes[..<9])) == [])
-        #expect(test.send(Array(bytes[9..<10])) == [])
-        #expect(test.send(Array(bytes[10..<12])) == [.data(1, "ab", end: false)])
-        #expect(test.send(Array(bytes[12..<14])) == [.data(1, "cd", end: false)])
-        #expect(test.send(Array(bytes[14..<15])) == [])
-        #expect(test.send(Array(bytes[15...])) == [.data(1, "", end: true)])
-        #expect(test.input.readableBytes == 0)
+        expect(test.send(Array(bytes[..<9])), equals: [])
+        expect(test.send(Array(bytes[9..<10])), equals: [])
+        expect(test.send(Array(bytes[10..<12])), equals: [.data(1, "ab", end: false)])
+        expect(test.send(Array(bytes[12..<14])), equals: [.data(1, "cd", end: false)])
+        expect(test.send(Array(bytes[14..<15])), equals: [])
+        expect(test.send(Array(bytes[15...])), equals: [.data(1, "", end: true)])
+        expect(test.input.readableBytes, equals: 0)
     }
 
     @Test("The rest of a frame is discarded when its stream ends meanwhile, also if the slot is used again")
     func reusedSlot() {
         let slot = test.slot(1)
         let bytes = TestFrame.data(1, "abcdef", end: true).bytes
-        #expect(test.send(Array(bytes.prefix(11))) == [.data(1, "ab", end: false)])
+        expect(test.send(Array(bytes.prefix(11))), equals: [.data(1, "ab", end: false)])
         test.connection.reset(slot, .cancel)
         let rest = Array(bytes.dropFirst(11))
-        #expect(test.send(Array(rest.prefix(2))) == [])
-        #expect(test.send(Array(rest.dropFirst(2)) + test.headers(3).bytes) == [.request(3, "GET /", end: false)])
-        #expect(test.slot(3) == slot)
-        #expect(test.send(.data(3, "x", end: true)) == [.data(3, "x", end: true)])
-        #expect(test.connection.receiveWindow + test.connection.unacknowledgedBytes + 1 == 65_535)
+        expect(test.send(Array(rest.prefix(2))), equals: [])
+        expect(test.send(Array(rest.dropFirst(2)) + test.headers(3).bytes), equals: [.request(3, "GET /", end: false)])
+        expect(test.slot(3), equals: slot)
+        expect(test.send(.data(3, "x", end: true)), equals: [.data(3, "x", end: true)])
+        expect(test.connection.receiveWindow + test.connection.unacknowledgedBytes + 1, equals: 65_535)
     }
 
     @Test("A frame on a stream that is closed is discarded to its end, with its padding")
@@ -142,8 +143,8 @@ struct DataTests {
         test.connection.reset(test.slot(1), .cancel)
         _ = test.output()
         let bytes = TestFrame.data(1, Array("PING".utf8), padding: 9).bytes
-        for byte in bytes { #expect(test.send([byte]) == []) }
-        #expect(test.send(.ping()) == [])
-        #expect(test.output() == [.ping(acknowledgement: true)])
+        for byte in bytes { expect(test.send([byte]), equals: []) }
+        expect(test.send(.ping()), equals: [])
+        expect(test.output(), equals: [.ping(acknowledgement: true)])
     }
 }

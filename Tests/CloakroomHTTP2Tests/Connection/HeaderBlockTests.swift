@@ -1,5 +1,6 @@
 import CloakroomWire
 import NIOCore
+import TestSupport
 import Testing
 
 @testable import CloakroomHTTP2
@@ -19,19 +20,19 @@ struct HeaderBlockTests {
                 TestFrame(1, flags: 1, stream: 1, Array(reference[..<cut])), TestFrame(9, stream: 1),
                 TestFrame(9, flags: 4, stream: 1, Array(reference[cut...])),
             ]
-            #expect(test.send(Array(frames.prefix(2))) == [])
-            #expect(test.isReceivingHeaderBlock)
-            #expect(test.connection.streamCount == 0)
-            #expect(test.send(Array(frames.suffix(1))) == [.request(1, Self.text, end: true)])
-            #expect(!test.isReceivingHeaderBlock)
+            expect(test.send(Array(frames.prefix(2))), equals: [])
+            expect(test.isReceivingHeaderBlock)
+            expect(test.connection.streamCount, equals: 0)
+            expect(test.send(Array(frames.suffix(1))), equals: [.request(1, Self.text, end: true)])
+            expect(!test.isReceivingHeaderBlock)
         }
     }
 
     @Test("One byte in each frame")
     func singleBytes() {
         let frames = test.frames(1, Self.fields, end: false, size: 1)
-        #expect(test.send(frames) == [.request(1, Self.text, end: false)])
-        #expect(test.send(test.frames(1, [("x-sum", "1")], end: true, size: 1)) == [.trailers(1, ["x-sum: 1"])])
+        expect(test.send(frames), equals: [.request(1, Self.text, end: false)])
+        expect(test.send(test.frames(1, [("x-sum", "1")], end: true, size: 1)), equals: [.trailers(1, ["x-sum: 1"])])
     }
 
     @Test(
@@ -46,15 +47,15 @@ struct HeaderBlockTests {
     func interrupted(_ frame: TestFrame) {
         let test = TestConnection(open: 1)
         let first = test.frames(3, Self.fields, size: 5)[0]
-        #expect(test.send([first, frame]) == [.failed(.protocolError)])
-        #expect(test.output() == [.goAway(last: 1, .protocolError)])
+        expect(test.send([first, frame]), equals: [.failed(.protocolError)])
+        expect(test.output(), equals: [.goAway(last: 1, .protocolError)])
     }
 
     @Test("A CONTINUATION after the end of a block ends the connection")
     func tooMany() {
         let frames = test.frames(1, Self.fields, size: 10)
-        #expect(test.send(frames).count == 1)
-        #expect(test.send(TestFrame(9, flags: 4, stream: 1)) == [.failed(.protocolError)])
+        expect(test.send(frames).count, equals: 1)
+        expect(test.send(TestFrame(9, flags: 4, stream: 1)), equals: [.failed(.protocolError)])
     }
 
     @Test("RFC 9113 §6.2: padding and priority are removed, in the first frame only")
@@ -67,16 +68,16 @@ struct HeaderBlockTests {
         ] as [(UInt8, [UInt8], [UInt8])] {
             let test = TestConnection()
             let block = test.block(Self.fields)
-            #expect(
-                test.send(TestFrame(1, flags: flags | 5, stream: 1, prefix + block + suffix))
-                    == [.request(1, Self.text, end: true)])
+            expect(
+                test.send(TestFrame(1, flags: flags | 5, stream: 1, prefix + block + suffix)),
+                equals: [.request(1, Self.text, end: true)])
             let other = test.block(Self.fields)
             // The flags of CONTINUATION do not include PADDED and PRIORITY.
-            #expect(
+            expect(
                 test.send([
                     TestFrame(1, flags: flags | 1, stream: 3, prefix + Array(other.prefix(3)) + suffix),
                     TestFrame(9, flags: 0x2c, stream: 3, Array(other.dropFirst(3))),
-                ]) == [.request(3, Self.text, end: true)])
+                ]), equals: [.request(3, Self.text, end: true)])
         }
     }
 
@@ -88,19 +89,19 @@ struct HeaderBlockTests {
             (0x28, [0], .frameSizeError), (0x28, [0, 0, 0, 0, 0], .frameSizeError),
         ] as [(UInt8, [UInt8], HTTP2ErrorCode)])
     func tooShort(_ flags: UInt8, _ payload: [UInt8], _ code: HTTP2ErrorCode) {
-        #expect(TestConnection().send(TestFrame(1, flags: flags | 5, stream: 1, payload)) == [.failed(code)])
+        expect(TestConnection().send(TestFrame(1, flags: flags | 5, stream: 1, payload)), equals: [.failed(code)])
     }
 
     @Test("Padding may fill the frame, and reaches into priority or block only as an error")
     func paddingBorder() {
         let whole = TestConnection()
         // No block: an empty one is no request.
-        #expect(whole.send(TestFrame(1, flags: 0xd, stream: 1, [3, 0, 0, 0])) == [.malformed])
+        expect(whole.send(TestFrame(1, flags: 0xd, stream: 1, [3, 0, 0, 0])), equals: [.malformed])
         let priority = TestFrame.number(0) + [15]
-        #expect(TestConnection().send(TestFrame(1, flags: 0x2d, stream: 1, [1] + priority + [0])) == [.malformed])
+        expect(TestConnection().send(TestFrame(1, flags: 0x2d, stream: 1, [1] + priority + [0])), equals: [.malformed])
         let over = TestConnection()
         let events = over.send(TestFrame(1, flags: 0x2d, stream: 1, [2] + priority + [0]))
-        #expect(events == [.failed(.protocolError)] || events == [.failed(.frameSizeError)])
+        expect(events == [.failed(.protocolError)] || events == [.failed(.frameSizeError)])
     }
 
     // MARK: - Limits
@@ -116,10 +117,10 @@ struct HeaderBlockTests {
             let rest = count - 127
             let length = [0x7f, UInt8(rest & 0x7f | 0x80), UInt8(rest >> 7 & 0x7f | 0x80), UInt8(rest >> 14)]
             let block = head + [0, 1, 0x78] + length + [UInt8](repeating: 0x61, count: count)
-            #expect(block.count == limit + excess)
+            expect(block.count, equals: limit + excess)
             let events = test.send(TestConnection.frames(1, block, end: true, size: 16_384))
             let expected = excess == 0 ? SeenEvent.oversized(1, .headTooLarge, end: true) : .failed(.enhanceYourCalm)
-            #expect(events == [expected])
+            expect(events, equals: [expected])
         }
     }
 
@@ -127,9 +128,9 @@ struct HeaderBlockTests {
     func limitOfLargeHeads() {
         let configuration = HTTP2ConnectionConfiguration(
             headLimits: .init(head: 65_535, fields: 100), concurrentStreams: 1)
-        #expect(configuration.headerBlockLimit == (65_535 + 3_200) * 4)
+        expect(configuration.headerBlockLimit, equals: (65_535 + 3_200) * 4)
         let small = HTTP2ConnectionConfiguration(headLimits: .init(head: 1_024, fields: 1), concurrentStreams: 1)
-        #expect(small.headerBlockLimit == 131_072)
+        expect(small.headerBlockLimit, equals: 131_072)
     }
 
     @Test(
@@ -143,7 +144,7 @@ struct HeaderBlockTests {
             events = test.send(TestFrame(9, stream: 1, [UInt8](repeating: 0, count: size)))
             count += 1
         }
-        #expect(events == [.failed(.enhanceYourCalm)])
+        expect(events, equals: [.failed(.enhanceYourCalm)])
         #expect(count <= (size < 1_024 ? 1_002 : 9))
     }
 
@@ -153,9 +154,9 @@ struct HeaderBlockTests {
         let fields = TestConnection.get + (0..<10).map { ("x-\($0)", String(repeating: "a", count: 6_000)) }
         let block = test.block(fields)
         for id in stride(from: 1, to: 2_001, by: 2) as StrideTo<UInt32> {
-            #expect(test.send(TestConnection.frames(id, block, end: true, size: 16_384)).count == 1)
+            expect(test.send(TestConnection.frames(id, block, end: true, size: 16_384)).count, equals: 1)
             test.connection.finish(test.slot(id))
         }
-        #expect(test.output() == [])
+        expect(test.output(), equals: [])
     }
 }

@@ -54,24 +54,24 @@ struct InterplayTests {
         let isCut = exchange.isResetByClient || (exchange.isClosedByServer && !exchange.isResponseEnded)
         let requestBody = InterplaySession.body(id, 0..<exchange.requestSent, salt: 0)
         let responseBody = InterplaySession.body(id, 0..<exchange.responseSent, salt: 1)
-        if let seen = exchange.seenRequest { #expect(seen == exchange.request.joined(separator: ", ")) }
-        if let seen = exchange.seenResponse { #expect(seen == exchange.response) }
-        #expect(requestBody.starts(with: exchange.seenRequestBody))
-        #expect(responseBody.starts(with: exchange.seenResponseBody))
+        if let seen = exchange.seenRequest { expect(seen, equals: exchange.request.joined(separator: ", ")) }
+        if let seen = exchange.seenResponse { expect(seen, equals: exchange.response) }
+        expect(requestBody.starts(with: exchange.seenRequestBody))
+        expect(responseBody.starts(with: exchange.seenResponseBody))
         if exchange.isRequestEndSeen {
-            #expect(exchange.seenRequestBody.count == exchange.requestCount)
-            #expect(exchange.seenRequestTrailers == (exchange.hasRequestTrailers ? ["x-sum: \(id)"] : []))
+            expect(exchange.seenRequestBody.count, equals: exchange.requestCount)
+            expect(exchange.seenRequestTrailers, equals: (exchange.hasRequestTrailers ? ["x-sum: \(id)"] : []))
         }
         if exchange.isResponseEndSeen {
-            #expect(exchange.seenResponseBody.count == exchange.responseCount)
-            #expect(exchange.seenResponseTrailers == (exchange.hasResponseTrailers ? ["x-sum: \(id)"] : []))
+            expect(exchange.seenResponseBody.count, equals: exchange.responseCount)
+            expect(exchange.seenResponseTrailers, equals: (exchange.hasResponseTrailers ? ["x-sum: \(id)"] : []))
         }
         guard !isCut else { return }
-        #expect(exchange.seenRequest != nil, "request \(id) was not received")
-        #expect(exchange.isResponseEndSeen, "response \(id) was not received completely")
+        expect(exchange.seenRequest != nil, "request \(id) was not received")
+        expect(exchange.isResponseEndSeen, "response \(id) was not received completely")
         // After a response before the end of the request, the rest of the request is not needed.
-        #expect(exchange.isRequestEndSeen || exchange.isResponseEnded, "request \(id) was not received completely")
-        #expect(exchange.seenReset == nil || exchange.seenReset == .noError)
+        expect(exchange.isRequestEndSeen || exchange.isResponseEnded, "request \(id) was not received completely")
+        expect(exchange.seenReset == nil || exchange.seenReset == .noError)
     }
 
     @Test(
@@ -89,8 +89,8 @@ struct InterplayTests {
             Issue.record("\(session.failure ?? "")")
             return
         }
-        #expect(session.isQuiet)
-        #expect(session.acknowledgedPings == session.sentPings)
+        expect(session.isQuiet)
+        expect(session.acknowledgedPings, equals: session.sentPings)
         #expect(session.exchanges.count > 10)
         for (id, exchange) in session.exchanges { Self.check(id, exchange) }
     }

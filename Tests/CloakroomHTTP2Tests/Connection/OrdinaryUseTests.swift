@@ -1,4 +1,5 @@
 import NIOCore
+import TestSupport
 import Testing
 
 @testable import CloakroomHTTP2
@@ -12,9 +13,9 @@ struct OrdinaryUseTests {
     func proxy() {
         for number in 0..<4_800 as Range<UInt32> {
             let id = 2 * number + 1
-            #expect(test.send(test.headers(id, end: true)).count == 1)
+            expect(test.send(test.headers(id, end: true)).count, equals: 1)
             if number.isMultiple(of: 4) {
-                #expect(test.send(.reset(id)) == [.closed(id, nil)])
+                expect(test.send(.reset(id)), equals: [.closed(id, nil)])
             } else {
                 test.respond(id, end: true)
                 test.connection.finish(test.slot(id))
@@ -27,11 +28,11 @@ struct OrdinaryUseTests {
     func earlyResponses() {
         for number in 0..<500 as Range<UInt32> {
             let id = 2 * number + 1
-            #expect(test.send(test.headers(id, TestConnection.post)).count == 1)
+            expect(test.send(test.headers(id, TestConnection.post)).count, equals: 1)
             test.respond(id, status: 401, end: true)
             test.connection.finish(test.slot(id))
             // The client sends the rest of its body before it has read the response.
-            #expect(test.send(.data(id, "body"), .data(id, [], end: true)) == [])
+            expect(test.send(.data(id, "body"), .data(id, [], end: true)), equals: [])
             _ = test.output()
         }
     }
@@ -41,21 +42,21 @@ struct OrdinaryUseTests {
         test.send(.settings([4: 1_000]))
         test.open(1)
         test.connection.setPending(300_000, on: test.slot(1))
-        #expect(test.sendBodies() == ["1:1000"])
+        expect(test.sendBodies(), equals: ["1:1000"])
         for _ in 1..<300 {
-            #expect(test.send(.windowUpdate(0, 1_000), .windowUpdate(1, 1_000)).last == .windowOpened)
-            #expect(test.sendBodies() == ["1:1000"])
+            expect(test.send(.windowUpdate(0, 1_000), .windowUpdate(1, 1_000)).last, equals: .windowOpened)
+            expect(test.sendBodies(), equals: ["1:1000"])
             _ = test.output()
         }
     }
 
     @Test("Rule 56: Firefox's tree of PRIORITY frames and Chromium's PRIORITY_UPDATE frames for 100 requests")
     func priorities() {
-        #expect(test.send([3, 5, 7, 9, 11].map { TestFrame.priority($0) }) == [])
+        expect(test.send([3, 5, 7, 9, 11].map { TestFrame.priority($0) }), equals: [])
         for number in 0..<100 as Range<UInt32> {
             let id = 2 * number + 13
             let update = TestFrame(16, TestFrame.number(id) + Array("u=2, i".utf8))
-            #expect(test.send([test.headers(id, end: true), .priority(id, on: 11), update]).count == 1)
+            expect(test.send([test.headers(id, end: true), .priority(id, on: 11), update]).count, equals: 1)
             test.respond(id, end: true)
             test.connection.finish(test.slot(id))
             _ = test.output()
@@ -68,7 +69,7 @@ struct OrdinaryUseTests {
             test.send(test.headers(id, TestConnection.post))
             let frame = TestFrame.data(id, [UInt8](repeating: 0x61, count: 20), padding: padding)
             for _ in 0..<frames {
-                #expect(test.send(frame).count == 1)
+                expect(test.send(frame).count, equals: 1)
                 test.connection.consumed(20, on: test.slot(id))
                 _ = test.output()
             }
@@ -80,10 +81,10 @@ struct OrdinaryUseTests {
     func pings() {
         let test = TestConnection(open: 1)
         for _ in 0..<200 {
-            #expect(test.send(.data(1, count: 100), .ping(7)).count == 1)
+            expect(test.send(.data(1, count: 100), .ping(7)).count, equals: 1)
             test.connection.setPending(100, on: test.slot(1))
-            #expect(test.sendBodies() == ["1:100"])
-            #expect(test.send(.ping(8)) == [])
+            expect(test.sendBodies(), equals: ["1:100"])
+            expect(test.send(.ping(8)), equals: [])
             _ = test.output()
         }
     }
@@ -94,15 +95,15 @@ struct OrdinaryUseTests {
         test.send(.settings([4: 6_291_456]), .windowUpdate(0, 15_663_105))
         for number in 0..<300 as Range<UInt32> {
             let id = 2 * number + 1
-            #expect(test.send(test.headers(id, end: true)) == [.request(id, "GET /", end: true)])
-            #expect(test.send(.windowUpdate(id, 32_768)) == [])
-            #expect(test.send(.reset(id)) == [.closed(id, nil)])
+            expect(test.send(test.headers(id, end: true)), equals: [.request(id, "GET /", end: true)])
+            expect(test.send(.windowUpdate(id, 32_768)), equals: [])
+            expect(test.send(.reset(id)), equals: [.closed(id, nil)])
         }
-        for _ in 0..<10 { #expect(test.send(.ping()) == []) }
+        for _ in 0..<10 { expect(test.send(.ping()), equals: []) }
         // As much again: it uses less than half of the budget.
         for number in 300..<600 as Range<UInt32> {
             let id = 2 * number + 1
-            #expect(test.send([test.headers(id, end: true), .reset(id)]).count == 2)
+            expect(test.send([test.headers(id, end: true), .reset(id)]).count, equals: 2)
         }
     }
 
@@ -119,7 +120,7 @@ struct OrdinaryUseTests {
             test.respond(id)
             test.connection.beginData(40_000, on: test.slot(id), endsStream: true)
             test.connection.finish(test.slot(id))
-            #expect(test.send(.windowUpdate(id, 32_768), .windowUpdate(0, 40_000)) == [])
+            expect(test.send(.windowUpdate(id, 32_768), .windowUpdate(0, 40_000)), equals: [])
             test.connection.output.clear()
         }
     }

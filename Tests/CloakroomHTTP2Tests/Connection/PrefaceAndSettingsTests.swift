@@ -1,5 +1,6 @@
 import CloakroomWire
 import NIOCore
+import TestSupport
 import Testing
 
 @testable import CloakroomHTTP2
@@ -12,11 +13,11 @@ struct PrefaceAndSettingsTests {
     func serverSettings() throws {
         let test = TestConnection(streams: 100, initialStreamWindow: 32_768, isEstablished: false)
         let frames = test.output()
-        let first = try #require(frames.first)
-        #expect(frames.count == 1)
-        #expect(first.type == 4)
-        #expect(first.flags == 0)
-        #expect(first.stream == 0)
+        let first = try require(frames.first)
+        expect(frames.count, equals: 1)
+        expect(first.type, equals: 4)
+        expect(first.flags, equals: 0)
+        expect(first.stream, equals: 0)
         let entries = stride(from: 0, to: first.payload.count, by: 6).map { start in
             [
                 TestFrame.number(first.payload[start..<(start + 2)]),
@@ -24,8 +25,9 @@ struct PrefaceAndSettingsTests {
             ]
         }
         let limits = TestConnection.limits
-        #expect(
-            entries == [
+        expect(
+            entries,
+            equals: [
                 [3, 100], [4, 32_768], [6, UInt32(limits.head + limits.fields * 32)], [8, 1], [9, 1],
             ])
     }
@@ -35,18 +37,18 @@ struct PrefaceAndSettingsTests {
     func clamped(streams: Int, announced: Int) {
         let test = TestConnection(streams: streams, isEstablished: false)
         let payload = test.output().first?.payload ?? []
-        #expect(TestFrame.number(payload.dropFirst(2).prefix(4)) == UInt32(announced))
+        expect(TestFrame.number(payload.dropFirst(2).prefix(4)), equals: UInt32(announced))
     }
 
     @Test("The preface and the client's first SETTINGS are received and acknowledged once")
     func establishment() {
         _ = test.output()
-        #expect(test.send(TestFrame.preface) == [])
-        #expect(test.output() == [])
-        #expect(test.send(.settings()) == [.settingsReceived])
-        #expect(test.output() == [.settingsAcknowledgement])
-        #expect(test.send(.settings()) == [])
-        #expect(test.output() == [.settingsAcknowledgement])
+        expect(test.send(TestFrame.preface), equals: [])
+        expect(test.output(), equals: [])
+        expect(test.send(.settings()), equals: [.settingsReceived])
+        expect(test.output(), equals: [.settingsAcknowledgement])
+        expect(test.send(.settings()), equals: [])
+        expect(test.output(), equals: [.settingsAcknowledgement])
     }
 
     @Test("RFC 9113 §3.4: any other byte in the preface ends the connection", arguments: 0..<24)
@@ -54,14 +56,14 @@ struct PrefaceAndSettingsTests {
         _ = test.output()
         var bytes = TestFrame.preface
         bytes[index] ^= 0x20
-        #expect(test.send(bytes) == [.failed(.protocolError)])
-        #expect(test.output() == [.goAway(last: 0, .protocolError)])
+        expect(test.send(bytes), equals: [.failed(.protocolError)])
+        expect(test.output(), equals: [.goAway(last: 0, .protocolError)])
     }
 
     @Test("An HTTP/1.1 request is no preface")
     func otherProtocol() {
-        #expect(test.send(Array("GET / HTTP/1.1\r\n\r\n".utf8)) == [.failed(.protocolError)])
-        #expect(test.input.readableBytes == 0)
+        expect(test.send(Array("GET / HTTP/1.1\r\n\r\n".utf8)), equals: [.failed(.protocolError)])
+        expect(test.input.readableBytes, equals: 0)
     }
 
     @Test(
@@ -72,17 +74,19 @@ struct PrefaceAndSettingsTests {
             TestFrame(0xb), .data(1, "a"),
         ])
     func firstFrame(_ frame: TestFrame) {
-        #expect(TestConnection(isEstablished: false).send(TestFrame.preface + frame.bytes) == [.failed(.protocolError)])
+        expect(
+            TestConnection(isEstablished: false).send(TestFrame.preface + frame.bytes),
+            equals: [.failed(.protocolError)])
     }
 
     @Test("After a failure nothing more is handled, and no second GOAWAY is written")
     func silence() {
         let test = TestConnection()
-        #expect(test.send([.ping(), TestFrame(5, stream: 1), .ping()]) == [.failed(.protocolError)])
-        #expect(test.output() == [.ping(acknowledgement: true), .goAway(last: 0, .protocolError)])
-        #expect(test.send([.ping(), test.headers(1, end: true)]) == [])
-        #expect(test.output() == [])
-        #expect(test.input.readableBytes == 0)
+        expect(test.send([.ping(), TestFrame(5, stream: 1), .ping()]), equals: [.failed(.protocolError)])
+        expect(test.output(), equals: [.ping(acknowledgement: true), .goAway(last: 0, .protocolError)])
+        expect(test.send([.ping(), test.headers(1, end: true)]), equals: [])
+        expect(test.output(), equals: [])
+        expect(test.input.readableBytes, equals: 0)
     }
 
     @Test(
@@ -97,8 +101,8 @@ struct PrefaceAndSettingsTests {
         ])
     func settingsFrame(_ frame: TestFrame, _ code: HTTP2ErrorCode) {
         let test = TestConnection()
-        #expect(test.send(frame) == [.failed(code)])
-        #expect(test.output() == [.goAway(last: 0, code)])
+        expect(test.send(frame), equals: [.failed(code)])
+        expect(test.output(), equals: [.goAway(last: 0, code)])
     }
 
     @Test(
@@ -119,36 +123,36 @@ struct PrefaceAndSettingsTests {
         let test = TestConnection()
         let events = test.send(.settings([parameter: value]))
         if let error {
-            #expect(events == [.failed(error)])
-            #expect(test.output() == [.goAway(last: 0, error)])
+            expect(events, equals: [.failed(error)])
+            expect(test.output(), equals: [.goAway(last: 0, error)])
         } else {
-            #expect(events == [])
-            #expect(test.output() == [.settingsAcknowledgement])
+            expect(events, equals: [])
+            expect(test.output(), equals: [.settingsAcknowledgement])
         }
         // The same in the first SETTINGS.
         let first = TestConnection(isEstablished: false)
-        #expect(
-            first.send(TestFrame.preface + TestFrame.settings([parameter: value]).bytes)
-                == [error.map { .failed($0) } ?? .settingsReceived])
+        expect(
+            first.send(TestFrame.preface + TestFrame.settings([parameter: value]).bytes),
+            equals: [error.map { .failed($0) } ?? .settingsReceived])
     }
 
     @Test("RFC 9113 §6.5.3: values are applied in order, up to the first that is invalid")
     func order() {
         let test = TestConnection(open: 1)
-        #expect(test.send(.settings([4: 100, 4: 200, 0x1234: 5, 4: 300])) == [])
-        #expect(test.connection.sendWindow(of: test.slot(1)) == 300)
-        #expect(test.send(.settings([4: 100, 2: 9, 4: 7])) == [.failed(.protocolError)])
-        #expect(test.connection.sendWindow(of: test.slot(1)) == 100)
+        expect(test.send(.settings([4: 100, 4: 200, 0x1234: 5, 4: 300])), equals: [])
+        expect(test.connection.sendWindow(of: test.slot(1)), equals: 300)
+        expect(test.send(.settings([4: 100, 2: 9, 4: 7])), equals: [.failed(.protocolError)])
+        expect(test.connection.sendWindow(of: test.slot(1)), equals: 100)
     }
 
     @Test("The first SETTINGS determine the send window of streams; an empty frame changes nothing")
     func initialWindow() {
         test.send(TestFrame.preface + TestFrame.settings([4: 5]).bytes)
         test.open(1)
-        #expect(test.connection.sendWindow(of: test.slot(1)) == 5)
+        expect(test.connection.sendWindow(of: test.slot(1)), equals: 5)
         test.send(.settings())
-        #expect(test.connection.sendWindow(of: test.slot(1)) == 5)
+        expect(test.connection.sendWindow(of: test.slot(1)), equals: 5)
         // The window of the connection is not a setting.
-        #expect(test.connection.sendWindow == 65_535)
+        expect(test.connection.sendWindow, equals: 65_535)
     }
 }

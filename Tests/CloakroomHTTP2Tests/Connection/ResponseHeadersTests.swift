@@ -1,5 +1,6 @@
 import CloakroomWire
 import NIOCore
+import TestSupport
 import Testing
 
 @testable import CloakroomHTTP2
@@ -18,11 +19,11 @@ struct ResponseHeadersTests {
         test.respond(1, status: 204, lines: "Server: a\r\nX-Upper: Yes\r\n", end: true)
         test.respond(3, status: 200)
         let frames = test.output()
-        #expect(frames.map(\.type) == [1, 1])
-        #expect(frames.map(\.flags) == [5, 4])
-        #expect(frames.map(\.stream) == [1, 3])
-        #expect(test.fields(frames[0].payload) == [":status=204", "server=a", "x-upper=Yes"])
-        #expect(test.fields(frames[1].payload) == [":status=200"])
+        expect(frames.map(\.type), equals: [1, 1])
+        expect(frames.map(\.flags), equals: [5, 4])
+        expect(frames.map(\.stream), equals: [1, 3])
+        expect(test.fields(frames[0].payload), equals: [":status=204", "server=a", "x-upper=Yes"])
+        expect(test.fields(frames[1].payload), equals: [":status=200"])
     }
 
     @Test("Interim responses, the response and its trailers in order")
@@ -34,11 +35,11 @@ struct ResponseHeadersTests {
         test.connection.beginData(0, on: test.slot(1), endsStream: false)
         test.respond(1, status: nil, lines: "grpc-status: 0\r\n", end: true)
         let frames = test.output()
-        #expect(frames.map(\.type) == [1, 1, 1, 0, 1])
-        #expect(frames.map(\.flags) == [4, 4, 4, 0, 5])
-        #expect(
-            frames.filter { $0.type == 1 }.map { test.fields($0.payload) }
-                == [[":status=100"], [":status=103", "link=</a>"], [":status=200"], ["grpc-status=0"]])
+        expect(frames.map(\.type), equals: [1, 1, 1, 0, 1])
+        expect(frames.map(\.flags), equals: [4, 4, 4, 0, 5])
+        expect(
+            frames.filter { $0.type == 1 }.map { test.fields($0.payload) },
+            equals: [[":status=100"], [":status=103", "link=</a>"], [":status=200"], ["grpc-status=0"]])
     }
 
     @Test("Compaction frees what the encoder keeps between responses, but not while a stream is open")
@@ -50,7 +51,7 @@ struct ResponseHeadersTests {
         let before = test.connection.encoder.allocatedBytes
         test.connection.compact()
         let withStream = test.connection.encoder.allocatedBytes
-        #expect(withStream == before)
+        expect(withStream, equals: before)
         test.connection.finish(test.slot(1))
         test.connection.compact()
         let after = test.connection.encoder.allocatedBytes
@@ -65,15 +66,15 @@ struct ResponseHeadersTests {
         var bytes = ByteBuffer(
             string:
                 "HTTP/1.1 201 Made\r\nContent-Type: a/b\r\nX-Upper-Case: Yes\r\nX-Gone: 1\r\nSet-Cookie: A=B\r\n\r\n")
-        #expect(try parser.parse(&bytes, into: &head))
+        try expect(parser.parse(&bytes, into: &head))
         head.fields[2].isStripped = true
         let start = test.connection.beginHeaders(status: 201)
         test.connection.addFields(of: head, except: "x-upper-case", cache: test.cache)
         test.connection.addField("date", Array("now".utf8).span)
         test.connection.endHeaders(start, on: test.slot(1), endsStream: false)
-        #expect(
-            test.fields(Self.block(test.output()))
-                == [":status=201", "content-type=a/b", "set-cookie=A=B", "date=now"])
+        expect(
+            test.fields(Self.block(test.output())),
+            equals: [":status=201", "content-type=a/b", "set-cookie=A=B", "date=now"])
     }
 
     @Test("RFC 9113 §6.10: a block above 16,384 bytes continues in CONTINUATION frames, each full but the last")
@@ -86,15 +87,15 @@ struct ResponseHeadersTests {
             test.respond(1, lines: "\(Self.plain): \(value)\r\nx-last: a\r\n", end: true)
             let frames = test.output()
             let block = Self.block(frames)
-            #expect(frames.count == (block.count + 16_383) / 16_384)
-            #expect(frames.map(\.type) == [1] + [UInt8](repeating: 9, count: frames.count - 1))
-            #expect(frames.dropLast().allSatisfy { $0.payload.count == 16_384 })
-            #expect(frames.allSatisfy { $0.stream == 1 })
+            expect(frames.count, equals: (block.count + 16_383) / 16_384)
+            expect(frames.map(\.type), equals: [1] + [UInt8](repeating: 9, count: frames.count - 1))
+            expect(frames.dropLast().allSatisfy { $0.payload.count == 16_384 })
+            expect(frames.allSatisfy { $0.stream == 1 })
             // The end of the stream is a flag of the first frame, the end of the block one of the last.
-            #expect(frames[0].flags == (frames.count == 1 ? 5 : 1))
-            #expect(frames.count == 1 || frames[frames.count - 1].flags == 4)
-            #expect(frames.dropFirst().dropLast().allSatisfy { $0.flags == 0 })
-            #expect(test.fields(block) == [":status=200", "\(Self.plain)=\(value)", "x-last=a"])
+            expect(frames[0].flags, equals: (frames.count == 1 ? 5 : 1))
+            expect(frames.count == 1 || frames[frames.count - 1].flags == 4)
+            expect(frames.dropFirst().dropLast().allSatisfy { $0.flags == 0 })
+            expect(test.fields(block), equals: [":status=200", "\(Self.plain)=\(value)", "x-last=a"])
         }
     }
 
@@ -106,8 +107,8 @@ struct ResponseHeadersTests {
             test.respond(1, lines: "\(Self.plain): \(String(repeating: "\\", count: size))\r\n")
             let frames = test.output()
             let count = Self.block(frames).count
-            #expect(frames.count == (count > 16_384 ? 2 : 1))
-            if count > 16_384 { #expect(frames.map(\.payload.count) == [16_384, count - 16_384]) }
+            expect(frames.count, equals: (count > 16_384 ? 2 : 1))
+            if count > 16_384 { expect(frames.map(\.payload.count), equals: [16_384, count - 16_384]) }
         }
     }
 
@@ -120,11 +121,11 @@ struct ResponseHeadersTests {
             test.respond(3, lines: "x-user: bob\r\ncache-control: no-store\r\n")
         }
         let frames = test.output()
-        #expect(frames.first == .settingsAcknowledgement || frames.first == .ping(acknowledgement: true))
+        expect(frames.first == .settingsAcknowledgement || frames.first == .ping(acknowledgement: true))
         var block: [UInt8] = []
         var heads: [[String]] = []
         for frame in frames.dropFirst() {
-            #expect(frame.type == (block.isEmpty ? 1 : 9))
+            expect(frame.type, equals: (block.isEmpty ? 1 : 9))
             block += frame.payload
             guard frame.flags & 4 != 0 else { continue }
             heads.append(test.fields(block).filter { !$0.hasPrefix("location") })
@@ -132,7 +133,7 @@ struct ResponseHeadersTests {
         }
         let alice = [":status=200", "x-user=alice", "cache-control=public"]
         let bob = [":status=200", "x-user=bob", "cache-control=no-store"]
-        #expect(heads == [alice, bob, alice, bob, alice, bob, alice, bob])
+        expect(heads, equals: [alice, bob, alice, bob, alice, bob, alice, bob])
     }
 
     @Test("The client's table size is obeyed in the next block", arguments: [0, 100, 4_096, 1 << 20, .max] as [UInt32])
@@ -143,9 +144,9 @@ struct ResponseHeadersTests {
         for number in 0..<50 {
             let lines = "server: a\r\nx-\(number % 20): \(number % 7)\r\ncontent-type: text/plain\r\n"
             test.respond(1, lines: lines)
-            #expect(
-                test.fields(Self.block(test.output()))
-                    == [":status=200", "server=a", "x-\(number % 20)=\(number % 7)", "content-type=text/plain"])
+            expect(
+                test.fields(Self.block(test.output())),
+                equals: [":status=200", "server=a", "x-\(number % 20)=\(number % 7)", "content-type=text/plain"])
         }
     }
 }

@@ -1,4 +1,5 @@
 import NIOCore
+import TestSupport
 import Testing
 
 @testable import CloakroomHTTP2
@@ -10,12 +11,12 @@ struct SendWindowTests {
     @Test("A turn has at most the payload that fills a TLS record with its header")
     func quantum() {
         test.connection.setPending(40_000, on: test.slot(1))
-        #expect(test.sendBodies() == ["1:16375", "1:16375", "1:7250"])
+        expect(test.sendBodies(), equals: ["1:16375", "1:16375", "1:7250"])
         let frames = test.output()
-        #expect(frames.allSatisfy { $0.type == 0 && $0.stream == 1 && $0.flags == 0 })
-        #expect(frames.map { $0.payload.count + 9 } == [16_384, 16_384, 7_259])
-        #expect(test.connection.sendWindow == 25_535)
-        #expect(test.connection.sendWindow(of: test.slot(1)) == 25_535)
+        expect(frames.allSatisfy { $0.type == 0 && $0.stream == 1 && $0.flags == 0 })
+        expect(frames.map { $0.payload.count + 9 }, equals: [16_384, 16_384, 7_259])
+        expect(test.connection.sendWindow, equals: 25_535)
+        expect(test.connection.sendWindow(of: test.slot(1)), equals: 25_535)
     }
 
     @Test("Streams of the same urgency send in turns, small responses do not wait behind large ones")
@@ -24,8 +25,8 @@ struct SendWindowTests {
         test.connection.setPending(35_000, on: test.slot(1))
         test.connection.setPending(10, on: test.slot(3))
         test.connection.setPending(17_000, on: test.slot(5))
-        #expect(test.sendBodies() == ["1:16375", "3:10", "5:16375", "1:16375", "5:625", "1:2250"])
-        #expect(test.sendBodies() == [])
+        expect(test.sendBodies(), equals: ["1:16375", "3:10", "5:16375", "1:16375", "5:625", "1:2250"])
+        expect(test.sendBodies(), equals: [])
     }
 
     @Test("RFC 9218 §4.1: more urgent streams send first")
@@ -35,8 +36,8 @@ struct SendWindowTests {
             test.send(test.headers(id, TestConnection.get + [("priority", priority)]))
             test.connection.setPending(20_000, on: test.slot(id))
         }
-        #expect(
-            test.sendBodies() == ["3:16375", "7:16375", "3:3625", "7:3625", "5:16375", "5:3625", "1:5535"])
+        expect(
+            test.sendBodies(), equals: ["3:16375", "7:16375", "3:3625", "7:3625", "5:16375", "5:3625", "1:5535"])
     }
 
     @Test("A stream that is blocked by its window does not block others, and continues when it opens")
@@ -47,54 +48,54 @@ struct SendWindowTests {
         test.send(.windowUpdate(3, 100))
         test.connection.setPending(20, on: test.slot(1))
         test.connection.setPending(50, on: test.slot(3))
-        #expect(test.sendBodies() == ["1:4", "3:50"])
-        #expect(test.send(.windowUpdate(1, 6)) == [.windowOpened])
-        #expect(test.sendBodies() == ["1:6"])
-        #expect(test.send(.windowUpdate(1, 100)) == [.windowOpened])
-        #expect(test.sendBodies() == ["1:10"])
+        expect(test.sendBodies(), equals: ["1:4", "3:50"])
+        expect(test.send(.windowUpdate(1, 6)), equals: [.windowOpened])
+        expect(test.sendBodies(), equals: ["1:6"])
+        expect(test.send(.windowUpdate(1, 100)), equals: [.windowOpened])
+        expect(test.sendBodies(), equals: ["1:10"])
         // Nothing waits any more.
-        #expect(test.send(.windowUpdate(1, 100), .windowUpdate(3, 100)) == [])
+        expect(test.send(.windowUpdate(1, 100), .windowUpdate(3, 100)), equals: [])
     }
 
     @Test("Streams that are blocked by the window of the connection keep their turn")
     func blockedConnection() {
         let test = TestConnection(open: 1, 3)
         test.connection.setPending(65_535, on: test.slot(1))
-        #expect(test.sendBodies().count == 5)
-        #expect(test.connection.sendWindow == 0)
+        expect(test.sendBodies().count, equals: 5)
+        expect(test.connection.sendWindow, equals: 0)
         test.send(.windowUpdate(1, 1_000))
         test.connection.setPending(8, on: test.slot(3))
         test.connection.setPending(8, on: test.slot(1))
-        #expect(test.connection.nextTurn()?.count == nil)
-        #expect(test.send(.windowUpdate(0, 5)) == [.windowOpened])
-        #expect(test.sendBodies() == ["3:5"])
-        #expect(test.send(.windowUpdate(0, 5)) == [.windowOpened])
-        #expect(test.sendBodies() == ["1:5"])
-        #expect(test.send(.windowUpdate(0, 100)) == [.windowOpened])
-        #expect(test.sendBodies() == ["3:3", "1:3"])
+        expect(test.connection.nextTurn()?.count, equals: nil)
+        expect(test.send(.windowUpdate(0, 5)), equals: [.windowOpened])
+        expect(test.sendBodies(), equals: ["3:5"])
+        expect(test.send(.windowUpdate(0, 5)), equals: [.windowOpened])
+        expect(test.sendBodies(), equals: ["1:5"])
+        expect(test.send(.windowUpdate(0, 100)), equals: [.windowOpened])
+        expect(test.sendBodies(), equals: ["3:3", "1:3"])
         // The window was open already, or nothing waits.
-        #expect(test.send(.windowUpdate(0, 100)) == [])
+        expect(test.send(.windowUpdate(0, 100)), equals: [])
     }
 
     @Test("RFC 9113 §6.9: an increment of 0 resets the stream, or ends the connection")
     func zeroIncrement() {
-        #expect(test.send(.windowUpdate(1, 0)) == [.closed(1, .protocolError)])
-        #expect(test.output() == [.reset(1, .protocolError)])
+        expect(test.send(.windowUpdate(1, 0)), equals: [.closed(1, .protocolError)])
+        expect(test.output(), equals: [.reset(1, .protocolError)])
         // The reserved bit does not count.
-        #expect(test.send(.windowUpdate(0, 0x8000_0000)) == [.failed(.protocolError)])
-        #expect(test.output() == [.goAway(last: 1, .protocolError)])
+        expect(test.send(.windowUpdate(0, 0x8000_0000)), equals: [.failed(.protocolError)])
+        expect(test.output(), equals: [.goAway(last: 1, .protocolError)])
     }
 
     @Test("RFC 9113 §6.9.1: a window above 2,147,483,647 resets the stream, or ends the connection")
     func overflow() {
         let most = UInt32(0x7fff_ffff - 65_535)
         let test = TestConnection(open: 1, 3)
-        #expect(test.send(.windowUpdate(1, most), .windowUpdate(0, most)) == [])
-        #expect(test.connection.sendWindow(of: test.slot(1)) == 0x7fff_ffff)
-        #expect(test.send(.windowUpdate(1, 1)) == [.closed(1, .flowControlError)])
-        #expect(test.send(.windowUpdate(3, 0x7fff_ffff)) == [.closed(3, .flowControlError)])
-        #expect(test.output() == [.reset(1, .flowControlError), .reset(3, .flowControlError)])
-        #expect(test.send(.windowUpdate(0, 1)) == [.failed(.flowControlError)])
+        expect(test.send(.windowUpdate(1, most), .windowUpdate(0, most)), equals: [])
+        expect(test.connection.sendWindow(of: test.slot(1)), equals: 0x7fff_ffff)
+        expect(test.send(.windowUpdate(1, 1)), equals: [.closed(1, .flowControlError)])
+        expect(test.send(.windowUpdate(3, 0x7fff_ffff)), equals: [.closed(3, .flowControlError)])
+        expect(test.output(), equals: [.reset(1, .flowControlError), .reset(3, .flowControlError)])
+        expect(test.send(.windowUpdate(0, 1)), equals: [.failed(.flowControlError)])
     }
 
     // MARK: - SETTINGS_INITIAL_WINDOW_SIZE
@@ -102,40 +103,40 @@ struct SendWindowTests {
     @Test("RFC 9113 §6.9.2: a smaller initial window makes windows negative, and they recover")
     func negative() {
         test.connection.setPending(60_000, on: test.slot(1))
-        #expect(test.sendBodies(turns: 3) == ["1:16375", "1:16375", "1:16375"])
-        #expect(test.send(.settings([4: 1_000])) == [])
-        #expect(test.connection.sendWindow(of: test.slot(1)) == 1_000 - 49_125)
-        #expect(test.sendBodies() == [])
-        #expect(!test.canSend(1, on: test.slot(1)))
-        #expect(test.send(.windowUpdate(1, 48_125)) == [])
-        #expect(test.sendBodies() == [])
-        #expect(test.send(.windowUpdate(1, 2)) == [.windowOpened])
-        #expect(test.sendBodies() == ["1:2"])
-        #expect(test.send(.settings([4: 1_005])) == [.windowOpened])
-        #expect(test.sendBodies() == ["1:5"])
-        #expect(test.send(.settings([4: 0]), .settings([4: 1_004])) == [])
-        #expect(test.connection.sendWindow(of: test.slot(1)) == -1)
-        #expect(test.connection.sendWindow == 65_535 - 49_125 - 7)
+        expect(test.sendBodies(turns: 3), equals: ["1:16375", "1:16375", "1:16375"])
+        expect(test.send(.settings([4: 1_000])), equals: [])
+        expect(test.connection.sendWindow(of: test.slot(1)), equals: 1_000 - 49_125)
+        expect(test.sendBodies(), equals: [])
+        expect(!test.canSend(1, on: test.slot(1)))
+        expect(test.send(.windowUpdate(1, 48_125)), equals: [])
+        expect(test.sendBodies(), equals: [])
+        expect(test.send(.windowUpdate(1, 2)), equals: [.windowOpened])
+        expect(test.sendBodies(), equals: ["1:2"])
+        expect(test.send(.settings([4: 1_005])), equals: [.windowOpened])
+        expect(test.sendBodies(), equals: ["1:5"])
+        expect(test.send(.settings([4: 0]), .settings([4: 1_004])), equals: [])
+        expect(test.connection.sendWindow(of: test.slot(1)), equals: -1)
+        expect(test.connection.sendWindow, equals: 65_535 - 49_125 - 7)
     }
 
     @Test("A larger initial window that makes a stream's overflow ends the connection")
     func settingsOverflow() {
         test.send(.windowUpdate(1, 0x7fff_ffff - 65_535))
-        #expect(test.send(.settings([4: 65_535])) == [])
-        #expect(test.send(.settings([4: 65_536])) == [.failed(.flowControlError)])
-        #expect(test.output().last == .goAway(last: 1, .flowControlError))
+        expect(test.send(.settings([4: 65_535])), equals: [])
+        expect(test.send(.settings([4: 65_536])), equals: [.failed(.flowControlError)])
+        expect(test.output().last, equals: .goAway(last: 1, .flowControlError))
     }
 
     @Test("Streams that open after SETTINGS have the new window, closed ones have none")
     func newStreams() {
         test.send(.settings([4: 10]))
         test.open(3)
-        #expect(test.connection.sendWindow(of: test.slot(1)) == 10)
-        #expect(test.connection.sendWindow(of: test.slot(3)) == 10)
+        expect(test.connection.sendWindow(of: test.slot(1)), equals: 10)
+        expect(test.connection.sendWindow(of: test.slot(3)), equals: 10)
         test.send(.reset(1))
-        #expect(test.connection.sendWindow(of: 0) == 0)
-        #expect(test.connection.sendWindow(of: -1) == 0)
-        #expect(test.connection.sendWindow(of: 7) == 0)
+        expect(test.connection.sendWindow(of: 0), equals: 0)
+        expect(test.connection.sendWindow(of: -1), equals: 0)
+        expect(test.connection.sendWindow(of: 7), equals: 0)
     }
 
     // MARK: - Responses that need no turn
@@ -144,21 +145,21 @@ struct SendWindowTests {
     func canSend() {
         let test = TestConnection(open: 1, 3)
         let (first, second) = (test.slot(1), test.slot(3))
-        #expect(test.canSend(0, on: first))
-        #expect(test.canSend(16_375, on: first))
-        #expect(!test.canSend(16_376, on: first))
-        #expect(!test.canSend(1, on: 9))
-        #expect(!test.canSend(1, on: -1))
+        expect(test.canSend(0, on: first))
+        expect(test.canSend(16_375, on: first))
+        expect(!test.canSend(16_376, on: first))
+        expect(!test.canSend(1, on: 9))
+        expect(!test.canSend(1, on: -1))
         test.send(.settings([4: 100]))
-        #expect(test.canSend(100, on: first))
-        #expect(!test.canSend(101, on: first))
+        expect(test.canSend(100, on: first))
+        expect(!test.canSend(101, on: first))
         test.send(.windowUpdate(3, 100_000))
         test.connection.setPending(65_500, on: second)
         test.sendBodies()
-        #expect(test.canSend(35, on: first))
-        #expect(!test.canSend(36, on: first))
+        expect(test.canSend(35, on: first))
+        expect(!test.canSend(36, on: first))
         test.send(.reset(1))
-        #expect(!test.canSend(0, on: first))
+        expect(!test.canSend(0, on: first))
     }
 
     @Test("What is sent at once leaves the queue in order")
@@ -168,8 +169,8 @@ struct SendWindowTests {
         test.connection.setPending(6, on: test.slot(3))
         test.connection.beginData(5, on: test.slot(1), endsStream: true)
         test.connection.output.writeRepeatingByte(0x61, count: 5)
-        #expect(test.sendBodies() == ["3:6"])
-        #expect(test.output() == [.data(1, "aaaaa", end: true), .data(3, "bbbbbb")])
+        expect(test.sendBodies(), equals: ["3:6"])
+        expect(test.output(), equals: [.data(1, "aaaaa", end: true), .data(3, "bbbbbb")])
     }
 
     @Test("The end of a response needs no window")
@@ -178,7 +179,7 @@ struct SendWindowTests {
         test.send(.settings([4: 0]))
         test.open(1)
         test.connection.beginData(0, on: test.slot(1), endsStream: true)
-        #expect(test.output() == [.data(1, [], end: true)])
+        expect(test.output(), equals: [.data(1, [], end: true)])
     }
 
     @Test(
@@ -188,20 +189,20 @@ struct SendWindowTests {
         let test = TestConnection(open: 1, 3, 5, 7)
         for other in [1, 3, 5, 7] as [UInt32] { test.connection.setPending(Int(other), on: test.slot(other)) }
         test.send(.reset(id))
-        #expect(test.sendBodies() == ["1:1", "3:3", "5:5", "7:7"].filter { !$0.hasPrefix("\(id):") })
+        expect(test.sendBodies(), equals: ["1:1", "3:3", "5:5", "7:7"].filter { !$0.hasPrefix("\(id):") })
         // The slot can be queued again.
         test.send(test.headers(9))
         test.connection.setPending(9, on: test.slot(9))
-        #expect(test.sendBodies() == ["9:9"])
+        expect(test.sendBodies(), equals: ["9:9"])
     }
 
     @Test("Pending bytes on a slot that is not open, or none, give no turn")
     func nothingPending() {
         for slot in [-1, 0, 5] { test.connection.setPending(0, on: slot) }
         test.connection.setPending(10, on: 5)
-        #expect(test.connection.nextTurn()?.count == nil)
+        expect(test.connection.nextTurn()?.count, equals: nil)
         test.connection.setPending(10, on: 0)
         test.connection.setPending(0, on: 0)
-        #expect(test.connection.nextTurn()?.count == nil)
+        expect(test.connection.nextTurn()?.count, equals: nil)
     }
 }

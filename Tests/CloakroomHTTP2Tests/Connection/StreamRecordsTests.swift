@@ -12,18 +12,18 @@ struct StreamRecordsTests {
         var table = StreamTable()
         var record = StreamRecord()
         record.sendWindow = 7
-        #expect(table.open(1, record) == 0)
-        #expect(table.open(3, StreamRecord()) == 1)
-        #expect(table[0].sendWindow == 7)
-        #expect(table.slot(of: 3) == 1)
+        expect(table.open(1, record), equals: 0)
+        expect(table.open(3, StreamRecord()), equals: 1)
+        expect(table[0].sendWindow, equals: 7)
+        expect(table.slot(of: 3), equals: 1)
         table.close(0)
-        #expect(table.count == 1)
-        #expect(table.slot(of: 1) == nil)
-        #expect(table.id(at: 0) == 0)
-        #expect(table.open(5, StreamRecord()) == 0)
-        #expect(table[0].sendWindow == 0)
-        #expect(table.slotCount == 2)
-        #expect(table.id(at: 0) == 5)
+        expect(table.count, equals: 1)
+        expect(table.slot(of: 1), equals: nil)
+        expect(table.id(at: 0), equals: 0)
+        expect(table.open(5, StreamRecord()), equals: 0)
+        expect(table[0].sendWindow, equals: 0)
+        expect(table.slotCount, equals: 2)
+        expect(table.id(at: 0), equals: 5)
     }
 
     @Test("Slots that are not open are harmless, and the stream 0 is in none")
@@ -33,12 +33,12 @@ struct StreamRecordsTests {
         table.close(0)
         for slot in [-1, 0, 0, 1, 100] {
             table.close(slot)
-            #expect(table.id(at: slot) == 0)
+            expect(table.id(at: slot), equals: 0)
         }
-        #expect(table.count == 0)
-        #expect(table.slot(of: 0) == nil)
-        #expect(table.open(3, StreamRecord()) == 0)
-        #expect(table.open(5, StreamRecord()) == 1)
+        expect(table.count, equals: 0)
+        expect(table.slot(of: 0), equals: nil)
+        expect(table.open(3, StreamRecord()), equals: 0)
+        expect(table.open(5, StreamRecord()), equals: 1)
     }
 
     @Test("Only a table without streams is compacted")
@@ -46,10 +46,10 @@ struct StreamRecordsTests {
         var table = StreamTable()
         _ = table.open(1, StreamRecord())
         table.compact()
-        #expect(table.slotCount == 1)
+        expect(table.slotCount, equals: 1)
         table.close(0)
         table.compact()
-        #expect(table.slotCount == 0)
+        expect(table.slotCount, equals: 0)
     }
 
     @Test("Equals a dictionary after random openings and closings")
@@ -63,13 +63,13 @@ struct StreamRecordsTests {
                 model[id] = table.open(id, StreamRecord())
                 id += 2
             } else if let (old, slot) = model.randomElement(using: &generator) {
-                #expect(table.slot(of: old) == slot)
+                expect(table.slot(of: old), equals: slot)
                 table.close(slot)
                 model[old] = nil
             }
-            #expect(table.count == model.count)
+            expect(table.count, equals: model.count)
         }
-        #expect(Set(model.values).count == model.count)
+        expect(Set(model.values).count, equals: model.count)
         #expect(table.slotCount <= 100)
     }
 
@@ -82,19 +82,19 @@ struct StreamRecordsTests {
             closed.open(id)
             closed.close(id, .ended)
         }
-        #expect(closed.end(of: 1) == .ended)
-        #expect(closed.end(of: 5) == .unknown)
-        #expect(closed.end(of: 1_021) == .ended)
+        expect(closed.end(of: 1), equals: .ended)
+        expect(closed.end(of: 5), equals: .unknown)
+        expect(closed.end(of: 1_021), equals: .ended)
         closed.open(0x7fff_ffff)
-        #expect(closed.end(of: 1_021) == .unknown)
+        expect(closed.end(of: 1_021), equals: .unknown)
         closed.close(0x7fff_ffff, .reset)
-        #expect(closed.end(of: 0x7fff_ffff) == .reset)
+        expect(closed.end(of: 0x7fff_ffff), equals: .reset)
         for id in stride(from: 0x7fff_fc03, to: 0x7fff_ffff, by: 2) as StrideTo<UInt32> {
-            #expect(closed.end(of: id) == .unknown)
+            expect(closed.end(of: id), equals: .unknown)
         }
         // Too old, or never opened.
         closed.close(1, .ended)
-        #expect(closed.end(of: 1) == .unknown)
+        expect(closed.end(of: 1), equals: .unknown)
     }
 
     @Test("Equals a dictionary of the last 1,024 streams")
@@ -135,15 +135,15 @@ struct StreamRecordsTests {
             record.urgency = urgency
             _ = streams.open(id, record)
         }
-        #expect(queue.isEmpty)
-        #expect(queue.popFirst(in: &streams) == nil)
+        expect(queue.isEmpty)
+        expect(queue.popFirst(in: &streams), equals: nil)
         for slot in [4, 0, 3, 2, 1, 0, 4] { queue.append(slot, in: &streams) }
-        #expect(!queue.isEmpty)
+        expect(!queue.isEmpty)
         var order: [Int] = []
         while let slot = queue.popFirst(in: &streams) { order.append(slot) }
         // An urgency above 7 counts as 7.
-        #expect(order == [1, 0, 2, 4, 3])
-        #expect(queue.isEmpty)
+        expect(order, equals: [1, 0, 2, 4, 3])
+        expect(queue.isEmpty)
     }
 
     @Test("Equals eight arrays after random appending, popping and removing")
@@ -170,10 +170,10 @@ struct StreamRecordsTests {
                     model[urgency].removeAll { $0 == slot }
                 default:
                     let first = model.firstIndex { !$0.isEmpty }
-                    #expect(queue.popFirst(in: &streams) == first.map { model[$0].removeFirst() })
+                    expect(queue.popFirst(in: &streams), equals: first.map { model[$0].removeFirst() })
                 }
-                #expect(queue.isEmpty == model.allSatisfy(\.isEmpty))
-                #expect(streams[slot].isQueued == model[urgency].contains(slot))
+                expect(queue.isEmpty, equals: model.allSatisfy(\.isEmpty))
+                expect(streams[slot].isQueued, equals: model[urgency].contains(slot))
             }
         }
     }

@@ -1,4 +1,5 @@
 import NIOCore
+import TestSupport
 import Testing
 
 @testable import CloakroomHTTP2
@@ -120,41 +121,41 @@ struct StreamStatesTests {
         let output = test.output()
         switch Self.expected(state, frame) {
         case .event:
-            #expect(events.count == 1)
+            expect(events.count, equals: 1)
             if state == .idle, frame == .trailers {
                 // Trailers without a request are a malformed request.
-                #expect(events == [.malformed])
-                #expect(output == [.reset(id, .protocolError)])
+                expect(events, equals: [.malformed])
+                expect(output, equals: [.reset(id, .protocolError)])
             } else if frame == .reset {
-                #expect(events == [.closed(id, nil)])
-                #expect(output == [])
+                expect(events, equals: [.closed(id, nil)])
+                expect(output, equals: [])
             } else {
-                #expect(output == [])
+                expect(output, equals: [])
             }
         case .ignored:
-            #expect(events == [])
-            #expect(output == [])
-            #expect(test.connection.streamCount == count)
+            expect(events, equals: [])
+            expect(output, equals: [])
+            expect(test.connection.streamCount, equals: count)
         case .stream(let code):
-            #expect(events == [.closed(id, code)])
-            #expect(output == [.reset(id, code)])
-            #expect(test.connection.streamCount == count - 1)
+            expect(events, equals: [.closed(id, code)])
+            expect(output, equals: [.reset(id, code)])
+            expect(test.connection.streamCount, equals: count - 1)
         case .lateReset(let code):
-            #expect(events == [])
-            #expect(output == [.reset(id, code)])
-            #expect(test.connection.streamCount == count)
+            expect(events, equals: [])
+            expect(output, equals: [.reset(id, code)])
+            expect(test.connection.streamCount, equals: count)
         case .connection(let code):
-            #expect(events == [.failed(code)])
-            #expect(output == [.goAway(last: last, code)])
+            expect(events, equals: [.failed(code)])
+            expect(output, equals: [.goAway(last: last, code)])
             return
         }
         // The connection is usable, and its decoder right.
         for slot in 0..<test.connection.streams.slotCount { test.connection.finish(slot) }
         _ = test.output()
         let next = (test.connection.lastStreamID | 1) + 2
-        #expect(
-            test.send(test.headers(next, TestConnection.get + [("x-sum", "1")], end: true))
-                == [.request(next, "GET /, x-sum: 1", end: true)])
+        expect(
+            test.send(test.headers(next, TestConnection.get + [("x-sum", "1")], end: true)),
+            equals: [.request(next, "GET /, x-sum: 1", end: true)])
     }
 
     @Test("A response ends its stream when the request has ended; otherwise the rest of the request is not needed")
@@ -162,12 +163,12 @@ struct StreamStatesTests {
         let test = TestConnection()
         test.send(test.headers(1, end: true), test.headers(3))
         test.connection.finish(test.slot(1))
-        #expect(test.output() == [])
+        expect(test.output(), equals: [])
         test.connection.finish(test.slot(3))
-        #expect(test.output() == [.reset(3, .noError)])
+        expect(test.output(), equals: [.reset(3, .noError)])
         for slot in [-1, 0, 1, 2, 100] { test.connection.finish(slot) }
-        #expect(test.output() == [])
-        #expect(test.connection.streamCount == 0)
+        expect(test.output(), equals: [])
+        expect(test.connection.streamCount, equals: 0)
     }
 
     @Test("A stream is reset once")
@@ -176,6 +177,6 @@ struct StreamStatesTests {
         let slot = test.slot(1)
         test.connection.reset(slot, .refusedStream)
         for other in [slot, -1, 1, 100] { test.connection.reset(other, .cancel) }
-        #expect(test.output() == [.reset(1, .refusedStream)])
+        expect(test.output(), equals: [.reset(1, .refusedStream)])
     }
 }

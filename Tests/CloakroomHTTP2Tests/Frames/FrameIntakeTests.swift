@@ -1,4 +1,5 @@
 import NIOCore
+import TestSupport
 import Testing
 
 @testable import CloakroomHTTP2
@@ -38,13 +39,13 @@ struct FrameIntakeTests {
     func ordinaryReads() throws {
         var fixture = Fixture()
         let frames = TestFrame.settings([3: 100]).bytes + Self.headers(50).bytes + TestFrame.data(1, count: 900).bytes
-        #expect(try fixture.receive(frames) == [frames])
-        #expect(fixture.intake.storage == 0)
+        try expect(fixture.receive(frames), equals: [frames])
+        expect(fixture.intake.storage, equals: 0)
         let start = frames + Array(TestFrame.data(1, count: 900).bytes.prefix(10))
-        #expect(try fixture.receive(start) == [start])
-        #expect(fixture.intake.storage == 0)
+        try expect(fixture.receive(start), equals: [start])
+        expect(fixture.intake.storage, equals: 0)
         let end = Array(TestFrame.data(1, count: 900).bytes.dropFirst(10)) + frames
-        #expect(try fixture.receive(end) == [end])
+        try expect(fixture.receive(end), equals: [end])
     }
 
     @Test("Only whole frames and header blocks are passed on, wherever the reads end; unknown frames are dropped")
@@ -62,12 +63,12 @@ struct FrameIntakeTests {
             for start in stride(from: 0, to: bytes.count, by: size) {
                 parts += try fixture.receive(Array(bytes[start..<min(start + size, bytes.count)]))
             }
-            #expect(parts.flatMap { $0 } == known.flatMap { $0.flatMap(\.bytes) }, "reads of \(size) bytes")
+            expect(parts.flatMap { $0 }, equals: known.flatMap { $0.flatMap(\.bytes) }, "reads of \(size) bytes")
             for part in parts {
                 let (frames, rest) = TestFrame.parse(part)
-                #expect(rest == 0)
-                let last = try #require(frames.last)
-                #expect(![1, 9].contains(last.type) || last.flags & 4 != 0, "reads of \(size) bytes")
+                expect(rest, equals: 0)
+                let last = try require(frames.last)
+                expect(![1, 9].contains(last.type) || last.flags & 4 != 0, "reads of \(size) bytes")
             }
         }
     }
@@ -76,9 +77,9 @@ struct FrameIntakeTests {
     func dataHeader() throws {
         var fixture = Fixture()
         let bytes = TestFrame.data(1, count: 20).bytes
-        #expect(try fixture.receive(TestFrame.ping().bytes + Array(bytes[..<9])) == [TestFrame.ping().bytes])
-        #expect(try fixture.receive(Array(bytes[9..<10])) == [Array(bytes[..<10])])
-        #expect(try fixture.receive(Array(bytes[10...])) == [Array(bytes[10...])])
+        try expect(fixture.receive(TestFrame.ping().bytes + Array(bytes[..<9])), equals: [TestFrame.ping().bytes])
+        try expect(fixture.receive(Array(bytes[9..<10])), equals: [Array(bytes[..<10])])
+        try expect(fixture.receive(Array(bytes[10...])), equals: [Array(bytes[10...])])
     }
 
     @Test("Invalid frames end the connection after the frames before them")
@@ -95,7 +96,7 @@ struct FrameIntakeTests {
             var fixture = Fixture()
             var buffer = ByteBuffer(bytes: TestFrame.ping().bytes + bytes)
             fixture.intake.receive(&buffer)
-            #expect(try fixture.intake.next(now: 0) == ByteBuffer(bytes: TestFrame.ping().bytes))
+            try expect(fixture.intake.next(now: 0), equals: ByteBuffer(bytes: TestFrame.ping().bytes))
             #expect(throws: problem) { try fixture.intake.next(now: 0) }
         }
     }

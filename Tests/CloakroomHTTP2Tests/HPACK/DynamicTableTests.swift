@@ -17,19 +17,19 @@ struct DynamicTableTests {
         var table = DynamicTable(limit: 100)
         let small = Self.line("a", "b")
         let hasSmall = table.insert(small.bytes.span, at: 0, small.line)
-        #expect(hasSmall)
+        expect(hasSmall)
         let size = table.size
-        #expect(size == 34)
+        expect(size, equals: 34)
         let exact = Self.line("a", String(repeating: "b", count: 67))
         let hasExact = table.insert(exact.bytes.span, at: 0, exact.line)
-        #expect(hasExact)
+        expect(hasExact)
         let full = (table.count, table.size)
-        #expect(full == (1, 100))
+        expect(full == (1, 100))
         let large = Self.line("a", String(repeating: "b", count: 68))
         let hasLarge = table.insert(large.bytes.span, at: 0, large.line)
-        #expect(!hasLarge)
+        expect(!hasLarge)
         let empty = (table.count, table.size)
-        #expect(empty == (0, 0))
+        expect(empty == (0, 0))
     }
 
     @Test("Equals a simple model after random insertions, changes of the limit and compactions")
@@ -60,10 +60,10 @@ struct DynamicTableTests {
                     evict()
                 }
                 let size = table.size
-                #expect(size == model.reduce(0) { $0 + $1.size })
+                expect(size, equals: model.reduce(0) { $0 + $1.size })
                 guard step % 20 == 0 else { continue }
                 let lines = table.lines.map { String(decoding: $0, as: UTF8.self) }
-                #expect(lines == model.map(\.text))
+                expect(lines, equals: model.map(\.text))
             }
             let allocated = table.allocatedBytes
             #expect(allocated <= 4 * limit + 128 * 16 + 512)
@@ -74,7 +74,7 @@ struct DynamicTableTests {
     func memory() {
         var table = DynamicTable(limit: 4_096)
         let atFirst = table.allocatedBytes
-        #expect(atFirst == 0)
+        expect(atFirst, equals: 0)
         for number in 0..<1_000 {
             let (bytes, line) = Self.line("name-\(number)", "value")
             table.insert(bytes.span, at: 0, line)
@@ -84,7 +84,7 @@ struct DynamicTableTests {
         table.setLimit(100)
         table.compact()
         let count = table.count
-        #expect(count == 2)
+        expect(count, equals: 2)
         let compacted = table.allocatedBytes
         #expect(compacted <= 256)
         table.setLimit(0)

@@ -12,7 +12,7 @@ struct HPACKBoundsTests {
 
     /// A block after which the decoder is used for an ordinary request.
     private static func expectUsable(_ decoder: TestDecoder) throws {
-        #expect(try decoder.request(Request.block).target == "/")
+        try expect(decoder.request(Request.block).target, equals: "/")
     }
 
     /// The memory of the dynamic table, whatever a client sends: lines twice their limit, and 128 entries.
@@ -25,14 +25,14 @@ struct HPACKBoundsTests {
         block.literal("x", String(repeating: "a", count: 4_000), .inserted)
         var head = RequestHead()
         let limits = HeadLimits()
-        #expect(try decoder.decode(block.bytes, limits: limits, into: &head) == .request(RequestBlock()))
+        try expect(decoder.decode(block.bytes, limits: limits, into: &head), equals: .request(RequestBlock()))
         // 60,000 bytes that mean 240 MB.
         let bomb = Request.block + [UInt8](repeating: 0xbe, count: 60_000)
-        #expect(try decoder.decode(bomb, limits: limits, into: &head) == .tooLarge(.headTooLarge))
+        try expect(decoder.decode(bomb, limits: limits, into: &head), equals: .tooLarge(.headTooLarge))
         #expect(head.bytes.capacity <= 32_768)
         #expect(head.fields.capacity <= 256)
         #expect(decoder.allocatedBytes <= Self.maxTableBytes)
-        #expect(try decoder.trailers([UInt8](repeating: 0xbe, count: 60_000)) == .malformed)
+        try expect(decoder.trailers([UInt8](repeating: 0xbe, count: 60_000)), equals: .malformed)
         try Self.expectUsable(decoder)
     }
 
@@ -45,11 +45,11 @@ struct HPACKBoundsTests {
             let fitting = Request.block + Array(repeatElement(crumb, count: 20_000).joined())
             var head = RequestHead()
             let limits = HeadLimits(head: 65_535)
-            #expect(try decoder.decode(fitting, limits: limits, into: &head) == .request(RequestBlock()))
-            #expect(head.fields.count == 2)
-            #expect(head.fields.last?.valueRange.count == 20_000 * 3 - 2)
+            try expect(decoder.decode(fitting, limits: limits, into: &head), equals: .request(RequestBlock()))
+            expect(head.fields.count, equals: 2)
+            expect(head.fields.last?.valueRange.count, equals: 20_000 * 3 - 2)
             let block = Request.block + Array(repeatElement(crumb, count: 100_000).joined())
-            #expect(try decoder.decode(block, limits: limits, into: &head) == .tooLarge(.headTooLarge))
+            try expect(decoder.decode(block, limits: limits, into: &head), equals: .tooLarge(.headTooLarge))
             #expect(head.bytes.capacity <= 65_536)
             #expect(head.fields.capacity <= 64)
             try Self.expectUsable(decoder)
@@ -60,7 +60,7 @@ struct HPACKBoundsTests {
     func emptyCrumbs() throws {
         // Index 32 is `cookie` with an empty value.
         let block = Request.block + [UInt8](repeating: 0xa0, count: 100_000)
-        #expect(try decoder.result(block, limits: HeadLimits(head: 65_535)) == .tooLarge(.headTooLarge))
+        try expect(decoder.result(block, limits: HeadLimits(head: 65_535)), equals: .tooLarge(.headTooLarge))
         try Self.expectUsable(decoder)
     }
 
@@ -72,7 +72,7 @@ struct HPACKBoundsTests {
         block.append(Request.block)
         for number in 0..<200 { block.literal("x-\(number)", String(repeating: "a", count: 50), .inserted) }
         for _ in 0..<50 {
-            #expect(try decoder.result(block.bytes) == .tooLarge(.tooManyFields))
+            try expect(decoder.result(block.bytes), equals: .tooLarge(.tooManyFields))
             #expect(decoder.allocatedBytes <= Self.maxTableBytes)
         }
         var updates = BlockWriter()
@@ -107,9 +107,9 @@ struct HPACKBoundsTests {
                 block.literal("x", value, form, huffman: huffman)
                 block.literal(nameIndex: 19, value, form, huffman: huffman)
                 var head = RequestHead()
-                #expect(try decoder.decode(block.bytes, into: &head) == .tooLarge(.headTooLarge))
+                try expect(decoder.decode(block.bytes, into: &head), equals: .tooLarge(.headTooLarge))
                 #expect(head.bytes.capacity <= 1_024)
-                #expect(decoder.tableLines.isEmpty)
+                expect(empty: decoder.tableLines)
             }
         }
         var invalid = BlockWriter()
@@ -129,10 +129,10 @@ struct HPACKBoundsTests {
             var block = BlockWriter()
             block.append(Request.block)
             block.literal(name, value, .inserted)
-            #expect(try decoder.result(block.bytes) == .malformed)
+            try expect(decoder.result(block.bytes), equals: .malformed)
             for _ in 0..<3 {
-                #expect(try decoder.result(Request.block + [0xbe]) == .malformed)
-                #expect(try decoder.trailers([0xbe]) == .malformed)
+                try expect(decoder.result(Request.block + [0xbe]), equals: .malformed)
+                try expect(decoder.trailers([0xbe]), equals: .malformed)
                 try Self.expectUsable(decoder)
             }
             // Its name with another value has a verdict of its own.
@@ -140,7 +140,7 @@ struct HPACKBoundsTests {
             named.append(Request.block)
             named.literal(nameIndex: 62, "trailers")
             let isValid = name == "te" || name == "a"
-            #expect((try decoder.result(named.bytes) == .request(RequestBlock())) == isValid)
+            expect((try decoder.result(named.bytes) == .request(RequestBlock())), equals: isValid)
         }
     }
 
@@ -149,21 +149,21 @@ struct HPACKBoundsTests {
         var block = BlockWriter()
         block.literal(":method", "PUT", .inserted)
         block.append(Array(Request.block.dropFirst()))
-        #expect(try decoder.request(block.bytes).method == "PUT")
-        #expect(try decoder.result(Request.block + [0xbe]) == .malformed)
-        #expect(try decoder.trailers([0xbe]) == .malformed)
-        #expect(try decoder.request([0xbe] + Request.block.dropFirst()).method == "PUT")
+        try expect(decoder.request(block.bytes).method, equals: "PUT")
+        try expect(decoder.result(Request.block + [0xbe]), equals: .malformed)
+        try expect(decoder.trailers([0xbe]), equals: .malformed)
+        try expect(decoder.request([0xbe] + Request.block.dropFirst()).method, equals: "PUT")
     }
 
     @Test("Lines of requests that are dropped are in the table, and nothing of them is in later requests")
     func dropped() throws {
         let long = String(repeating: "a", count: 1_000)
         let secret = Request.fields + [("x-secret", "1"), ("x-large", long), ("y-secret", "2")]
-        #expect(try decoder.result(BlockWriter(secret, .inserted).bytes) == .tooLarge(.headTooLarge))
-        #expect(decoder.tableLines.first == "y-secret: 2\r\n" && decoder.tableLines.count == 7)
+        try expect(decoder.result(BlockWriter(secret, .inserted).bytes), equals: .tooLarge(.headTooLarge))
+        expect(decoder.tableLines.first == "y-secret: 2\r\n" && decoder.tableLines.count == 7)
         let request = try decoder.request(Request.block + BlockWriter([("z", "3")]).bytes)
-        #expect(request.text == ":method: GET\r\n:scheme: https\r\n:path: /\r\n:authority: a.test\r\nz: 3\r\n\r\n")
-        #expect(try decoder.request(Request.block + [0xbe]).fields.last == "y-secret=2")
+        expect(request.text, equals: ":method: GET\r\n:scheme: https\r\n:path: /\r\n:authority: a.test\r\nz: 3\r\n\r\n")
+        try expect(decoder.request(Request.block + [0xbe]).fields.last, equals: "y-secret=2")
     }
 
     @Test("Storage is not allocated again for the blocks of a connection in use")
@@ -177,12 +177,12 @@ struct HPACKBoundsTests {
         let address = head.bytes.withUnsafeReadableBytes { $0.baseAddress }
         let allocated = decoder.allocatedBytes
         for _ in 0..<100 {
-            #expect(
-                try decoder.decode(block.bytes, limits: HeadLimits(), into: &head) == .request(RequestBlock()))
+            try expect(
+                decoder.decode(block.bytes, limits: HeadLimits(), into: &head), equals: .request(RequestBlock()))
         }
-        #expect(head.bytes.storageCapacity == storage && head.fields.capacity == capacity)
-        #expect(head.bytes.withUnsafeReadableBytes { $0.baseAddress } == address)
-        #expect(decoder.allocatedBytes == allocated)
+        expect(head.bytes.storageCapacity == storage && head.fields.capacity == capacity)
+        expect(head.bytes.withUnsafeReadableBytes { $0.baseAddress }, equals: address)
+        expect(decoder.allocatedBytes, equals: allocated)
     }
 
     @Test("An idle connection with the table of a browser takes less than 4 KiB for both directions")
@@ -195,7 +195,7 @@ struct HPACKBoundsTests {
                 status: 200, lines: (0..<10).map { "x-header-\($0): \(String(repeating: "v", count: 20))\r\n" }.joined()
             )
         }
-        #expect(encoder.tableCount == 10)
+        expect(encoder.tableCount, equals: 10)
         decoder.compact()
         encoder.compact()
         #expect(decoder.allocatedBytes + encoder.allocatedBytes < 4_096)

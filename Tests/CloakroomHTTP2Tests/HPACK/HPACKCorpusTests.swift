@@ -25,24 +25,24 @@ struct HPACKCorpusTests {
     func story(_ name: String) throws {
         let text = try String(contentsOf: Self.directory.appendingPathComponent(name), encoding: .utf8)
         let blocks = text.split(separator: "\n\n").map { $0.split(separator: "\n") }
-        #expect(!blocks.isEmpty)
+        expect(!blocks.isEmpty)
         // Encoders may use less than the limit that was announced last, so the highest is enough.
         let maxLimit = blocks.joined().compactMap { $0.hasPrefix("limit ") ? Int($0.dropFirst(6)) : nil }.max()
         let decoder = TestDecoder(tableLimit: max(maxLimit ?? 0, 4_096))
         var reference = HPACKReference.standard(maxLimit: max(maxLimit ?? 0, 4_096))
         for lines in blocks {
-            let wire = hex(String(try #require(lines.first { $0.hasPrefix("wire ") }).dropFirst(5)))
+            let wire = hex(String(try require(lines.first { $0.hasPrefix("wire ") }).dropFirst(5)))
             let fields = lines.filter { !$0.hasPrefix("wire ") && !$0.hasPrefix("limit ") }.map(Self.field)
-            #expect(try reference.decode(wire) == fields)
+            try expect(reference.decode(wire), equals: fields)
             var head = RequestHead()
             let result = try decoder.decode(wire, limits: Self.limits, into: &head)
-            #expect(decoder.tableLines == reference.table.map { String(decoding: $0.line, as: UTF8.self) })
+            expect(decoder.tableLines, equals: reference.table.map { String(decoding: $0.line, as: UTF8.self) })
             let model = RequestModel(fields)
             if case .request(let block) = result {
-                #expect(RequestModel(head, block) == model)
+                expect(RequestModel(head, block), equals: model)
             } else {
                 // Responses, and requests that were converted from HTTP/1.1 with their field `connection`.
-                #expect(model == nil && result == .malformed)
+                expect(model == nil && result == .malformed)
             }
         }
     }

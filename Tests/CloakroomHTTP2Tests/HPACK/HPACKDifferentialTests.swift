@@ -27,24 +27,24 @@ struct HPACKDifferentialTests {
             let sent = fields.request().filter { !$0.name.isEmpty }
             let block = try Self.encode(sent, with: &encoder, &fields)
             let decoded = try reference.decode(block)
-            #expect(decoded == sent.map { HPACKReference.Field($0.name, $0.value) })
+            expect(decoded, equals: sent.map { HPACKReference.Field($0.name, $0.value) })
             var head = RequestHead()
             let model = RequestModel(decoded)
             if case .request(let request) = try decoder.decode(block, limits: Self.limits, into: &head) {
-                #expect(RequestModel(head, request) == model)
+                expect(RequestModel(head, request), equals: model)
                 requests += 1
             } else {
-                #expect(model == nil)
+                expect(model, equals: nil)
                 others += 1
             }
             // The limits change what is kept, and not the table.
             let result = try small.result(block)
-            if model == nil { #expect(result != .request(RequestBlock())) }
-            #expect(decoder.tableLines == Self.lines(reference.table))
-            #expect(small.tableLines == Self.lines(reference.table))
+            if model == nil { expect(result != .request(RequestBlock())) }
+            expect(decoder.tableLines, equals: Self.lines(reference.table))
+            expect(small.tableLines, equals: Self.lines(reference.table))
             if fields.chance(10) { decoder.compact() }
         }
-        #expect(requests > 50 && others > 50)
+        expect(requests > 50 && others > 50)
     }
 
     private static func encode(
@@ -78,9 +78,9 @@ struct HPACKDifferentialTests {
             let text = lines.map { "\($0.name.uppercased()): \($0.value)\r\n" }.joined()
             let expected = [":status=\(status)"] + lines.map { "\($0.name.lowercased())=\($0.value)" }
             if step % 3 == 0 {
-                #expect(try connection.send(status: status, lines: text) == expected)
+                try expect(connection.send(status: status, lines: text), equals: expected)
             } else {
-                #expect(try connection.send("\(status) OK\r\n" + text) == expected)
+                try expect(connection.send("\(status) OK\r\n" + text), equals: expected)
             }
             #expect(connection.tableSize <= connection.tableLimit)
             if fields.chance(1) { connections[index] = TestEncoder(cache: cache) }
@@ -103,27 +103,27 @@ struct HPACKDifferentialTests {
                 let decoded = try? reference.decode(block)
                 var head = RequestHead()
                 guard let result = try? decoder.decode(block, limits: Self.limits, into: &head) else {
-                    #expect(decoded == nil)
+                    expect(decoded, equals: nil)
                     rejected += 1
                     break
                 }
                 accepted += 1
-                let valid = try #require(decoded)
-                #expect(decoder.tableLines == Self.lines(reference.table))
+                let valid = try require(decoded)
+                expect(decoder.tableLines, equals: Self.lines(reference.table))
                 let model = RequestModel(valid)
                 if case .request(let request) = result {
-                    #expect(RequestModel(head, request) == model)
+                    expect(RequestModel(head, request), equals: model)
                 } else {
-                    #expect(model == nil)
+                    expect(model, equals: nil)
                 }
                 var buffer = ByteBuffer(bytes: block)
                 guard let headers = try? other.decodeHeaders(from: &buffer) else { break }
                 // The other decoder replaces bytes that are not UTF-8.
                 let texts = valid.map { String(decoding: $0.line, as: UTF8.self) }
-                #expect(headers.map { "\($0.name): \($0.value)\r\n" } == texts)
+                expect(headers.map { "\($0.name): \($0.value)\r\n" }, equals: texts)
             }
         }
-        #expect(accepted > 100 && rejected > 80)
+        expect(accepted > 100 && rejected > 80)
     }
 
     private static func mutate(_ block: inout [UInt8], _ fields: inout RandomFields) {
@@ -169,9 +169,9 @@ struct HPACKDifferentialTests {
             var fresh = RequestHead()
             let result = try used.decode(block, into: &head)
             let expected = try TestDecoder().decode(block, into: &fresh)
-            #expect(result == expected)
-            #expect(head.bytes == fresh.bytes && head.fields == fresh.fields)
-            #expect(head.method == fresh.method && head.target == fresh.target)
+            expect(result, equals: expected)
+            expect(head.bytes == fresh.bytes && head.fields == fresh.fields)
+            expect(head.method == fresh.method && head.target == fresh.target)
             switch result {
             case .request: seen.insert("request")
             case .malformed: seen.insert("malformed")
@@ -180,6 +180,6 @@ struct HPACKDifferentialTests {
             if fields.chance(20) { _ = try used.trailers(block) }
             if fields.chance(10) { used.compact() }
         }
-        #expect(seen == ["request", "malformed", "headTooLarge", "targetTooLong", "tooManyFields"])
+        expect(seen, equals: ["request", "malformed", "headTooLarge", "targetTooLong", "tooManyFields"])
     }
 }

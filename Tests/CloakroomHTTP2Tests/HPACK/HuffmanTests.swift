@@ -15,8 +15,8 @@ struct HuffmanTests {
             ("https://www.example.com", "9d29 ad17 1863 c78f 0b97 c8e9 ae82 ae43 d3"), ("", ""),
         ])
     func examples(text: String, encoded: String) {
-        #expect(HuffmanText.encode(Array(text.utf8)) == hex(encoded))
-        #expect(HuffmanText.decode(hex(encoded)) == Array(text.utf8))
+        expect(HuffmanText.encode(Array(text.utf8)), equals: hex(encoded))
+        expect(HuffmanText.decode(hex(encoded)), equals: Array(text.utf8))
     }
 
     @Test("Every byte, repeated 1 to 20 times, is decoded to itself")
@@ -25,8 +25,8 @@ struct HuffmanTests {
             for count in 1...20 {
                 let text = [UInt8](repeating: byte, count: count)
                 let encoded = HuffmanText.encode(text)
-                #expect(HuffmanText.decode(encoded) == text)
-                #expect(Huffman.shared.decodedCount(encoded.span, from: 0, count: encoded.count) == count)
+                expect(HuffmanText.decode(encoded), equals: text)
+                expect(Huffman.shared.decodedCount(encoded.span, from: 0, count: encoded.count), equals: count)
             }
         }
     }
@@ -37,8 +37,8 @@ struct HuffmanTests {
         for length in 0..<200 {
             let text = (0..<length).map { _ in UInt8.random(in: 0...255, using: &random) }
             let encoded = HuffmanText.encode(text)
-            #expect(HuffmanText.decode(encoded, room: length) == text)
-            if length > 0 { #expect(HuffmanText.decode(encoded, room: length - 1) == nil) }
+            expect(HuffmanText.decode(encoded, room: length), equals: text)
+            if length > 0 { expect(HuffmanText.decode(encoded, room: length - 1), equals: nil) }
         }
     }
 
@@ -50,7 +50,7 @@ struct HuffmanTests {
         ])
     func invalid(encoded: String) {
         let bytes = hex(encoded)
-        #expect(HuffmanText.decode(bytes, room: 100) == nil)
-        #expect(Huffman.shared.decodedCount(bytes.span, from: 0, count: bytes.count) == nil)
+        expect(HuffmanText.decode(bytes, room: 100), equals: nil)
+        expect(Huffman.shared.decodedCount(bytes.span, from: 0, count: bytes.count), equals: nil)
     }
 }

@@ -1,5 +1,6 @@
 import CloakroomWire
 import NIOCore
+import TestSupport
 import Testing
 
 @testable import CloakroomHTTP2
@@ -17,13 +18,13 @@ struct TrailerBlockTests {
             Issue.record("not a section")
             return
         }
-        #expect(String(buffer: section.bytes) == "grpc-status: 0\r\nx: \r\ncookie: a\r\n")
-        #expect(section.fields.map(\.name) == [.other, .other, .cookie])
+        expect(String(buffer: section.bytes), equals: "grpc-status: 0\r\nx: \r\ncookie: a\r\n")
+        expect(section.fields.map(\.name), equals: [.other, .other, .cookie])
     }
 
     @Test("A block without fields is no section")
     func empty() throws {
-        #expect(try Self.decode([]) == .trailers(nil))
+        try expect(Self.decode([]), equals: .trailers(nil))
     }
 
     @Test(
@@ -34,17 +35,17 @@ struct TrailerBlockTests {
             ("a", "b\r\n\r\nGET / HTTP/1.1"), ("a: 1\r\nb", "1"), ("a:b", "1"), ("a", "b\0c"),
         ])
     func malformed(name: String, value: String) throws {
-        #expect(try Self.decode([("x", "y"), (name, value)]) == .malformed)
+        try expect(Self.decode([("x", "y"), (name, value)]), equals: .malformed)
     }
 
     @Test("A section that is too large is malformed, and the table is maintained")
     func tooLarge() throws {
         let decoder = TestDecoder()
         let many = (0..<101).map { ("x-\($0)", "") }
-        #expect(try decoder.trailers(BlockWriter(many, .inserted).bytes) == .malformed)
-        #expect(decoder.tableLines.first == "x-100: \r\n")
+        try expect(decoder.trailers(BlockWriter(many, .inserted).bytes), equals: .malformed)
+        expect(decoder.tableLines.first, equals: "x-100: \r\n")
         let large = (0..<3).map { ("y-\($0)", String(repeating: "a", count: 3_000)) }
-        #expect(try decoder.trailers(BlockWriter(large, .inserted).bytes) == .malformed)
-        #expect(decoder.tableLines.first?.hasPrefix("y-2: ") == true)
+        try expect(decoder.trailers(BlockWriter(large, .inserted).bytes), equals: .malformed)
+        expect(decoder.tableLines.first?.hasPrefix("y-2: "), equals: true)
     }
 }

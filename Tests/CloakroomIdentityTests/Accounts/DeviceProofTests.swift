@@ -1,4 +1,5 @@
 import Crypto
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -26,10 +27,11 @@ struct DeviceProofTests {
         }
         let es256 = #""typ":"dbsc+jwt","alg":"ES256""#
         let valid = try DeviceProof(parsing: try token(#"\#(es256),"jwk":\#(jwk)"#))
-        let own = try #require(valid.key)
-        #expect(valid.challenge == "c" && valid.isSigned(by: own))
-        #expect(try DeviceProof(parsing: try token(es256)).key == nil)
-        #expect(try DeviceProof(parsing: try token(#""typ":"application/DBSC+jwt","alg":"ES256""#)).challenge == "c")
+        let own = try require(valid.key)
+        expect(valid.challenge == "c" && valid.isSigned(by: own))
+        try expect(DeviceProof(parsing: try token(es256)).key, equals: nil)
+        try expect(
+            DeviceProof(parsing: try token(#""typ":"application/DBSC+jwt","alg":"ES256""#)).challenge, equals: "c")
         let (p384, ed25519) = (try ScriptedKey(.es384), try ScriptedKey(.edDSA))
         let rows: [(token: [UInt8], rejection: DeviceRejection)] = [
             ([], .malformed), (Array("a.b".utf8), .malformed), (Array("e30.e30.".utf8), .malformed),
@@ -54,7 +56,7 @@ struct DeviceProofTests {
             (try token(#"\#(es256),"jwk":{"kty":"oct","k":"AQ"}"#), .invalidKey),
         ]
         for (index, row) in rows.enumerated() {
-            #expect(Self.rejection(row.token) == row.rejection, "row \(index)")
+            expect(Self.rejection(row.token), equals: row.rejection, "row \(index)")
         }
     }
 
@@ -64,17 +66,17 @@ struct DeviceProofTests {
         let header = #"{"typ":"dbsc+jwt","alg":"ES256","jwk":\#(try key.jwk(more: "", hasAlgorithm: false))}"#
         let token = try key.token(#"{"jti":"c"}"#, header: header)
         let proof = try DeviceProof(parsing: token)
-        let stated = try #require(proof.key)
-        #expect(proof.isSigned(by: stated))
-        #expect(try !DeviceProof(parsing: other.token(#"{"jti":"c"}"#, header: header)).isSigned(by: stated))
+        let stated = try require(proof.key)
+        expect(proof.isSigned(by: stated))
+        try expect(!DeviceProof(parsing: other.token(#"{"jti":"c"}"#, header: header)).isSigned(by: stated))
         let parts = token.split(separator: UInt8(ascii: "."))
         let changed = Array(parts[0]) + Array(".".utf8) + Array(Base64URL.encode(Array(#"{"jti":"d"}"#.utf8)).utf8)
-        #expect(try !DeviceProof(parsing: changed + Array(".".utf8) + Array(parts[2])).isSigned(by: stated))
+        try expect(!DeviceProof(parsing: changed + Array(".".utf8) + Array(parts[2])).isSigned(by: stated))
         let zeros = Base64URL.encode(Array(repeating: UInt8(0), count: 64))
         let unsigned = Array(parts[0]) + Array(".".utf8) + Array(parts[1]) + Array(".\(zeros)".utf8)
-        #expect(try !DeviceProof(parsing: unsigned).isSigned(by: stated))
+        try expect(!DeviceProof(parsing: unsigned).isSigned(by: stated))
         for count in [0, 1, 63, 65] {
-            #expect(!proof.isSigned(by: Array(repeating: 4, count: count)))
+            expect(!proof.isSigned(by: Array(repeating: 4, count: count)))
         }
     }
 }

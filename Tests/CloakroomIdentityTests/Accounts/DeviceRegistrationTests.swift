@@ -1,4 +1,5 @@
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -24,7 +25,7 @@ struct DeviceRegistrationTests {
     private func signedIn() async throws -> (client: DeviceClient, proof: [UInt8]) {
         var client = try DeviceClient()
         client.take(await subject().signIn(), at: Self.now)
-        return (client, try client.signed(try #require(client.challenge)))
+        return (client, try client.signed(try require(client.challenge)))
     }
 
     private func register(
@@ -35,8 +36,8 @@ struct DeviceRegistrationTests {
     }
 
     private func session(_ client: DeviceClient) throws -> Session {
-        let ticket = try #require(client.ticket)
-        return try #require(store.active(ticket, now: Fixture.now))
+        let ticket = try require(client.ticket)
+        return try require(store.active(ticket, now: Fixture.now))
     }
 
     /// Takes the lease as a refresh of the tokens does.
@@ -50,14 +51,14 @@ struct DeviceRegistrationTests {
     func storeFailures() async throws {
         let (client, proof) = try await signedIn()
         store.fail(.save, .unavailable)
-        #expect(await register(client, proof, at: 1) == 503)
-        #expect(try session(client).device == nil)
+        await expect(register(client, proof, at: 1), equals: 503)
+        try expect(session(client).device, equals: nil)
         store.recover(.save)
         store.fail(.load, .unavailable)
-        #expect(await register(client, proof, at: 2) == 503)
+        await expect(register(client, proof, at: 2), equals: 503)
         store.recover(.load)
-        #expect(await register(client, proof, at: 3) == 200)
-        #expect(try session(client).device != nil)
+        await expect(register(client, proof, at: 3), equals: 200)
+        try expect(session(client).device != nil)
     }
 
     @Test("Rule 117: a refresh without the store is 503, which ends nothing, and the same one succeeds afterwards")
@@ -65,13 +66,13 @@ struct DeviceRegistrationTests {
         let (signedIn, proof) = try await signedIn()
         var client = signedIn
         client.take(await subject().endpoints.respond(client.refresh(proof, at: Self.after(1))), at: Self.after(1))
-        let token = try client.signed(try #require(client.challenge))
+        let token = try client.signed(try require(client.challenge))
         store.becomeRemote()
         store.fail(.load, .unavailable)
         let response = await subject().endpoints.respond(client.refresh(token, at: Self.after(2)))
-        #expect(response.status == 503 && response.values(of: "Set-Cookie").isEmpty)
+        expect(response.status == 503 && response.values(of: "Set-Cookie").isEmpty)
         store.recover(.load)
-        #expect(await register(client, token, at: 3) == 204)
+        await expect(register(client, token, at: 3), equals: 204)
     }
 
     @Test(
@@ -83,12 +84,13 @@ struct DeviceRegistrationTests {
         let subject = subject()
         var request = client.refresh(proof, at: Self.after(1))
         request.fetchMetadata = FetchMetadata(isGET: false, mode: mode, destination: mode.map { _ in "empty" })
-        #expect(await subject.endpoints.respond(request).status == status)
+        await expect(subject.endpoints.respond(request).status, equals: status)
         let session = try session(client)
-        #expect((session.device == nil) == (status == 403))
+        expect((session.device == nil), equals: (status == 403))
         let reason = status == 403 ? DeviceRejection.script : nil
-        #expect(
-            subject.observer.all.last == .deviceProof(reason == nil ? .bound : .rejected, session.id, reason: reason))
+        expect(
+            subject.observer.all.last,
+            equals: .deviceProof(reason == nil ? .bound : .rejected, session.id, reason: reason))
     }
 
     @Test(
@@ -99,19 +101,19 @@ struct DeviceRegistrationTests {
         let metadata = FetchMetadata(
             isGET: false, mode: mode, destination: mode.map { $0 == "navigate" ? "document" : "empty" })
         client.take(await subject().signIn(metadata: metadata), at: Self.now)
-        let proof = try client.signed(try #require(client.challenge))
+        let proof = try client.signed(try require(client.challenge))
         var elsewhere = client
         elsewhere.ticket = nil
-        #expect(await register(elsewhere, proof, at: 1) == status)
+        await expect(register(elsewhere, proof, at: 1), equals: status)
         let session = try session(client)
-        #expect((session.device == nil) == (status == 401))
-        #expect(await register(client, proof, at: 2) == 200)
+        expect((session.device == nil), equals: (status == 401))
+        await expect(register(client, proof, at: 2), equals: 200)
     }
 
     @Test("Rule 143: a registration waits for a refresh of the tokens, and both the tokens and the key are saved")
     func duringRefresh() async throws {
         let (client, proof) = try await signedIn()
-        let (store, before, ticket) = (self.store, try session(client), try #require(client.ticket))
+        let (store, before, ticket) = (self.store, try session(client), try require(client.ticket))
         let lease = try await lease(before.key, for: 15)
         let waited = Mutex(Duration.zero)
         let subject = subject { delay in
@@ -126,11 +128,11 @@ struct DeviceRegistrationTests {
                 now: Self.after(10).sessionTime)
             await store.release(lease, of: before.key)
         }
-        #expect(await register(client, proof, at: 1, to: subject) == 200)
+        await expect(register(client, proof, at: 1, to: subject), equals: 200)
         let time = waited.withLock { $0 }
         #expect(time <= .seconds(10))
         let after = try session(client)
-        #expect(after.device != nil && after.authorization == Secret("Bearer new") && after.version == 3)
+        expect(after.device != nil && after.authorization == Secret("Bearer new") && after.version == 3)
     }
 
     @Test("Rule 143: it waits no longer than another refresh would, and can be repeated afterwards")
@@ -140,12 +142,12 @@ struct DeviceRegistrationTests {
         let lease = try await lease(key, for: 60)
         let waited = Mutex(Duration.zero)
         let subject = subject { delay in waited.withLock { $0 += delay } }
-        #expect(await register(client, proof, at: 2, to: subject) == 503)
+        await expect(register(client, proof, at: 2, to: subject), equals: 503)
         // The time of a call, 10 s, and 6 s.
         let time = waited.withLock { $0 }
-        #expect(time >= .seconds(16) && time <= .seconds(17))
-        #expect(try session(client).device == nil)
+        expect(time >= .seconds(16) && time <= .seconds(17))
+        try expect(session(client).device, equals: nil)
         await store.release(lease, of: key)
-        #expect(await register(client, proof, at: 20) == 200)
+        await expect(register(client, proof, at: 20), equals: 200)
     }
 }

@@ -51,8 +51,8 @@ struct DeviceSimulationTests {
                 return ("\(error)", 0, Event.allCases.map { _ in 0 })
             }
         }
-        #expect(results.violations == [])
-        #expect(zip(Event.allCases, results.counts).filter { $0.1 == 0 }.map(\.0) == [])
+        expect(results.violations, equals: [])
+        expect(zip(Event.allCases, results.counts).filter { $0.1 == 0 }.map(\.0), equals: [])
     }
 
     fileprivate struct Violated: Error, CustomStringConvertible { let description: String }
@@ -99,7 +99,7 @@ extension DeviceSimulationTests.World {
 
     /// Registers the key; a lost response is repeated.
     fileprivate mutating func register() async throws {
-        let token = try browser.signed(try #require(browser.challenge))
+        let token = try browser.signed(try require(browser.challenge))
         for _ in 0..<20 where browser.sessionID == nil {
             let client = browser
             guard let response = await send({ client.refresh(token, at: $0) }) else { continue }

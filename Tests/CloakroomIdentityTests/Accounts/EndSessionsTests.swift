@@ -1,6 +1,7 @@
 import CloakroomCore
 import CloakroomIdentity
 import Foundation
+import TestSupport
 import Testing
 
 @Suite("DELETE of sessions under the accounts prefix")
@@ -15,12 +16,12 @@ struct EndSessionsTests {
         let (ticket, current) = try await subject.session()
         let (oldTicket, old) = try await subject.session()
         let response = await subject.sessions(.endSession, "\(old.id)", ticket: ticket)
-        #expect(response == AccountResponse(status: 204))
-        #expect(await subject.whoAmI(oldTicket).problem?.reason == .revoked)
-        #expect(await subject.whoAmI(ticket).status == 200)
-        #expect(subject.observer.all == [.signOutOthers([old.id], by: current.id, tokens: .revoking)])
+        expect(response, equals: AccountResponse(status: 204))
+        await expect(subject.whoAmI(oldTicket).problem?.reason, equals: .revoked)
+        await expect(subject.whoAmI(ticket).status, equals: 200)
+        expect(subject.observer.all, equals: [.signOutOthers([old.id], by: current.id, tokens: .revoking)])
         await until { subject.journal.all.contains { $0.hasPrefix("revoke canary-refresh-") } }
-        #expect(await subject.sessions(.endSession, "\(old.id)", ticket: ticket).problem == Problem(.notFound))
+        await expect(subject.sessions(.endSession, "\(old.id)", ticket: ticket).problem, equals: Problem(.notFound))
     }
 
     @Test("does not distinguish another user's session from a missing one: both are 404, and no session ends")
@@ -28,10 +29,10 @@ struct EndSessionsTests {
         let (ticket, _) = try await subject.session()
         let (foreignTicket, foreign) = try await subject.session(of: other)
         let response = await subject.sessions(.endSession, "\(foreign.id)", ticket: ticket)
-        #expect(response == AccountResponse(Problem(.notFound)))
-        #expect(await subject.sessions(.endSession, "0123456789abcdef", ticket: ticket) == response)
-        #expect(await subject.whoAmI(foreignTicket).status == 200)
-        #expect(subject.observer.all.isEmpty)
+        expect(response, equals: AccountResponse(Problem(.notFound)))
+        await expect(subject.sessions(.endSession, "0123456789abcdef", ticket: ticket), equals: response)
+        await expect(subject.whoAmI(foreignTicket).status, equals: 200)
+        expect(empty: subject.observer.all)
     }
 
     @Test(
@@ -39,8 +40,8 @@ struct EndSessionsTests {
         arguments: [nil, "", "x", "0123456789ABCDEF", "0123456789abcdef0", "..", "*", "%00"] as [String?])
     func malformed(name: String?) async throws {
         let (ticket, _) = try await subject.session()
-        #expect(await subject.sessions(.endSession, name, ticket: ticket) == AccountResponse(Problem(.notFound)))
-        #expect(subject.store.count == 1)
+        await expect(subject.sessions(.endSession, name, ticket: ticket), equals: AccountResponse(Problem(.notFound)))
+        expect(subject.store.count, equals: 1)
     }
 
     @Test("Ending the current session signs out: the cookie and the site data are cleared, the tokens revoked")
@@ -48,10 +49,10 @@ struct EndSessionsTests {
         let ticket = try await subject.ticket()
         let id = try subject.id(of: ticket)
         let response = await subject.sessions(.endSession, "\(id)", ticket: ticket)
-        #expect(response == (await subject.signOut(nil)))
-        #expect(subject.journal.all.suffix(2) == ["end signed_out", "revoke canary-refresh-1"])
-        #expect(subject.observer.all.last == .signOut(id))
-        #expect(await subject.whoAmI(ticket).problem?.reason == .revoked)
+        expect(response, equals: (await subject.signOut(nil)))
+        expect(subject.journal.all.suffix(2), equals: ["end signed_out", "revoke canary-refresh-1"])
+        expect(subject.observer.all.last, equals: .signOut(id))
+        await expect(subject.whoAmI(ticket).problem?.reason, equals: .revoked)
     }
 
     @Test("Rule 24: ends all others, returns their number, and keeps the current session and those of other users")
@@ -64,17 +65,17 @@ struct EndSessionsTests {
         }
         let (foreign, _) = try await subject.session(of: other)
         let response = await subject.sessions(.endOtherSessions, ticket: ticket)
-        #expect(response == AccountResponse(status: 200, content: .json(Array(#"{"ended":3}"#.utf8))))
-        for other in others.keys { #expect(await subject.whoAmI(other).problem?.reason == .revoked) }
-        #expect(await subject.whoAmI(ticket).status == 200)
-        #expect(await subject.whoAmI(foreign).status == 200)
+        expect(response, equals: AccountResponse(status: 200, content: .json(Array(#"{"ended":3}"#.utf8))))
+        for other in others.keys { await expect(subject.whoAmI(other).problem?.reason, equals: .revoked) }
+        await expect(subject.whoAmI(ticket).status, equals: 200)
+        await expect(subject.whoAmI(foreign).status, equals: 200)
         guard case .signOutOthers(let ended, current.id, .revoking) = subject.observer.all.last else {
             Issue.record("the observer was not called")
             return
         }
-        #expect(Set(ended) == Set(others.values))
-        #expect(await subject.sessions(.endOtherSessions, ticket: ticket).json == #"{"ended":0}"#)
-        #expect(subject.observer.all.count == 1)
+        expect(Set(ended), equals: Set(others.values))
+        await expect(subject.sessions(.endOtherSessions, ticket: ticket).json, equals: #"{"ended":0}"#)
+        expect(subject.observer.all.count, equals: 1)
     }
 
     @Test(
@@ -84,8 +85,8 @@ struct EndSessionsTests {
         let (ticket, current) = try await subject.session()
         let (_, old) = try await subject.session()
         subject.store.failAfterEnding()
-        #expect(await subject.sessions(.endOtherSessions, ticket: ticket).status == 503)
-        #expect(subject.observer.all.first == .signOutOthers([old.id], by: current.id, tokens: .revoking))
+        await expect(subject.sessions(.endOtherSessions, ticket: ticket).status, equals: 503)
+        expect(subject.observer.all.first, equals: .signOutOthers([old.id], by: current.id, tokens: .revoking))
     }
 
     @Test("Rule 40: sessions that the store cannot open are not revoked upstream, and the event reports this")
@@ -93,9 +94,9 @@ struct EndSessionsTests {
         let (ticket, current) = try await subject.session()
         let (_, old) = try await subject.session()
         subject.store.seal()
-        #expect(await subject.sessions(.endOtherSessions, ticket: ticket).json == #"{"ended":1}"#)
-        #expect(subject.observer.all == [.signOutOthers([old.id], by: current.id, tokens: .notRevokedSealed)])
-        #expect(!subject.journal.all.contains { $0.hasPrefix("revoke") })
+        await expect(subject.sessions(.endOtherSessions, ticket: ticket).json, equals: #"{"ended":1}"#)
+        expect(subject.observer.all, equals: [.signOutOthers([old.id], by: current.id, tokens: .notRevokedSealed)])
+        expect(!subject.journal.all.contains { $0.hasPrefix("revoke") })
     }
 
     /// Two accounts with user ids that signed in with the same typed name, sessions of that name without a user id, and
@@ -127,28 +128,28 @@ struct EndSessionsTests {
         }
 
         func expectOthersGoOn() async {
-            for other in others { #expect(await subject.whoAmI(other.ticket).status == 200) }
+            for other in others { await expect(subject.whoAmI(other.ticket).status, equals: 200) }
         }
     }
 
     @Test("Rule 35: the list includes only those sessions of the typed name that were created without a user id")
     func listsTyped() async throws {
         let all = try await Mixed()
-        let json = try #require(await all.subject.sessions(.listSessions, ticket: all.mine.ticket).json)
+        let json = try await require(all.subject.sessions(.listSessions, ticket: all.mine.ticket).json)
         let parts = json.components(separatedBy: #"{"id":""#).dropFirst().map { String($0.prefix(16)) }
-        #expect(parts == ["\(all.typed.session.id)", "\(all.mine.session.id)"])
+        expect(parts, equals: ["\(all.typed.session.id)", "\(all.mine.session.id)"])
     }
 
     @Test("Rule 35: ending all others ends only those sessions of the typed name that were created without a user id")
     func endsTyped() async throws {
         let all = try await Mixed()
-        #expect(await all.subject.sessions(.endOtherSessions, ticket: all.mine.ticket).json == #"{"ended":1}"#)
-        #expect(await all.subject.whoAmI(all.typed.ticket).problem?.reason == .revoked)
-        #expect(await all.subject.whoAmI(all.mine.ticket).status == 200)
+        await expect(all.subject.sessions(.endOtherSessions, ticket: all.mine.ticket).json, equals: #"{"ended":1}"#)
+        await expect(all.subject.whoAmI(all.typed.ticket).problem?.reason, equals: .revoked)
+        await expect(all.subject.whoAmI(all.mine.ticket).status, equals: 200)
         await all.expectOthersGoOn()
-        #expect(
-            all.subject.observer.all
-                == [.signOutOthers([all.typed.session.id], by: all.mine.session.id, tokens: .revoking)])
+        expect(
+            all.subject.observer.all,
+            equals: [.signOutOthers([all.typed.session.id], by: all.mine.session.id, tokens: .revoking)])
     }
 
     @Test("Rule 35: ending one session by name reaches sessions of the typed name without a user id, and no others")
@@ -156,11 +157,11 @@ struct EndSessionsTests {
         let all = try await Mixed()
         for other in all.others {
             let response = await all.subject.sessions(.endSession, "\(other.session.id)", ticket: all.mine.ticket)
-            #expect(response.problem == Problem(.notFound))
+            expect(response.problem, equals: Problem(.notFound))
         }
         await all.expectOthersGoOn()
         let response = await all.subject.sessions(.endSession, "\(all.typed.session.id)", ticket: all.mine.ticket)
-        #expect(response.status == 204)
-        #expect(await all.subject.whoAmI(all.typed.ticket).problem?.reason == .revoked)
+        expect(response.status, equals: 204)
+        await expect(all.subject.whoAmI(all.typed.ticket).problem?.reason, equals: .revoked)
     }
 }

@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @testable import CloakroomIdentity
@@ -17,16 +18,16 @@ struct ProviderSessionTests {
         gateway.provider.endSession(at: Self.next)
         let ticket = try await gateway.newSession()
         let response = await gateway.signOut(ticket)
-        #expect(response.status == 200)
-        #expect(response.json == #"{"next":"\#(Self.continuation)"}"#)
-        #expect(response.values(of: "Set-Cookie").first?.hasPrefix("__Host-cloakroom=;") == true)
-        #expect(!response.everything.contains("canary"))
-        #expect(response.values(of: "Clear-Site-Data") == [#""cache", "storage""#])
-        #expect(gateway.journal.all.suffix(2) == ["end signed_out", "revoke canary-refresh-1"])
-        #expect(await gateway.whoAmI(ticket).problem?.reason == .revoked)
+        expect(response.status, equals: 200)
+        expect(response.json, equals: #"{"next":"\#(Self.continuation)"}"#)
+        expect(response.values(of: "Set-Cookie").first?.hasPrefix("__Host-cloakroom=;"), equals: true)
+        expect(!response.everything.contains("canary"))
+        expect(response.values(of: "Clear-Site-Data"), equals: [#""cache", "storage""#])
+        expect(gateway.journal.all.suffix(2), equals: ["end signed_out", "revoke canary-refresh-1"])
+        await expect(gateway.whoAmI(ticket).problem?.reason, equals: .revoked)
         // Repeated, and without a session.
-        #expect(await gateway.signOut(ticket).status == 204)
-        #expect(await gateway.signOut(nil).status == 204)
+        await expect(gateway.signOut(ticket).status, equals: 204)
+        await expect(gateway.signOut(nil).status, equals: 204)
     }
 
     @Test(
@@ -34,10 +35,10 @@ struct ProviderSessionTests {
     )
     func signOutHere() async throws {
         gateway.client.failRevoke(.unreachable)
-        #expect(await gateway.signOut(try await gateway.newSession()).status == 204)
+        await expect(gateway.signOut(try await gateway.newSession()).status, equals: 204)
         gateway.provider.endSession(at: Self.next)
-        #expect(await gateway.signOut(try await gateway.newSession()).status == 200)
-        #expect(gateway.store.count == 0)
+        await expect(gateway.signOut(try await gateway.newSession()).status, equals: 200)
+        expect(gateway.store.count, equals: 0)
     }
 
     @Test("Identity rule 19: a sign-out that the store cannot execute does not continue at the provider")
@@ -45,7 +46,7 @@ struct ProviderSessionTests {
         gateway.provider.endSession(at: Self.next)
         let ticket = try await gateway.newSession()
         gateway.store.fail(.end, .unavailable)
-        #expect(await gateway.signOut(ticket) == AccountResponse(Problem(.storeUnavailable, retryAfter: 5)))
+        await expect(gateway.signOut(ticket), equals: AccountResponse(Problem(.storeUnavailable, retryAfter: 5)))
     }
 
     /// Requests the continuation with the cookies of a response.
@@ -64,15 +65,16 @@ struct ProviderSessionTests {
     func continuation() async throws {
         gateway.provider.endSession(at: Self.next)
         let response = await gateway.signOut(try await gateway.newSession())
-        let cookie = try #require(response.values(of: "Set-Cookie").last)
-        #expect(cookie.hasPrefix("__Host-cloakroom-login-out="))
-        #expect(cookie.hasSuffix("; Path=/; HttpOnly; Secure; SameSite=Lax; Max-Age=60"))
+        let cookie = try require(response.values(of: "Set-Cookie").last)
+        expect(cookie.hasPrefix("__Host-cloakroom-login-out="))
+        expect(cookie.hasSuffix("; Path=/; HttpOnly; Secure; SameSite=Lax; Max-Age=60"))
         let redirect = await continued(gateway, after: response)
-        #expect(redirect.status == 303)
-        #expect(redirect.location == Self.next + "&id_token_hint=canary-id-token")
-        #expect(redirect.values(of: "Referrer-Policy") == ["no-referrer"])
-        #expect(
-            redirect.values(of: "Set-Cookie") == [
+        expect(redirect.status, equals: 303)
+        expect(redirect.location, equals: Self.next + "&id_token_hint=canary-id-token")
+        expect(redirect.values(of: "Referrer-Policy"), equals: ["no-referrer"])
+        expect(
+            redirect.values(of: "Set-Cookie"),
+            equals: [
                 "__Host-cloakroom-login-out=; Path=/; HttpOnly; Secure; SameSite=Lax; Max-Age=0"
             ])
         for metadata in [
@@ -80,8 +82,8 @@ struct ProviderSessionTests {
             FetchMetadata(isGET: true, mode: "navigate", destination: "iframe"),
         ] {
             let rejected = await continued(gateway, after: response, metadata: metadata)
-            #expect(rejected.problem?.code == .crossSite)
-            #expect(rejected.location == nil && rejected.values(of: "Set-Cookie").isEmpty)
+            expect(rejected.problem?.code, equals: .crossSite)
+            expect(rejected.location == nil && rejected.values(of: "Set-Cookie").isEmpty)
         }
     }
 
@@ -89,21 +91,22 @@ struct ProviderSessionTests {
     func noContinuation() async throws {
         gateway.provider.endSession(at: Self.next)
         let response = await gateway.signOut(try await gateway.newSession())
-        #expect(await continued(gateway, after: response, at: LoginEndpoints.now + .seconds(61)).location == "/home")
-        #expect(await continued(gateway, after: AccountResponse(status: 200)).location == "/home")
+        await expect(
+            continued(gateway, after: response, at: LoginEndpoints.now + .seconds(61)).location, equals: "/home")
+        await expect(continued(gateway, after: AccountResponse(status: 200)).location, equals: "/home")
         for value in ["", "https://evil.example/", String(repeating: "A", count: 5_000)] {
             let forged = AccountResponse(
                 status: 200, fields: [.init("Set-Cookie", "__Host-cloakroom-login-out=\(value); Path=/")])
-            #expect(await continued(gateway, after: forged).location == "/home")
+            await expect(continued(gateway, after: forged).location, equals: "/home")
         }
         // A login cookie is sealed for another name.
         let login = await LoginBrowser(gateway).login()
-        let moved = try #require(login.values(of: "Set-Cookie").first.map(LoginFixture.received))
+        let moved = try require(login.values(of: "Set-Cookie").first.map(LoginFixture.received))
         let request = AccountRequest(
             endpoint: .logout,
             loginCookies: [ReceivedCookie(name: "__Host-cloakroom-login-out", value: moved.value)],
             fetchMetadata: LoginEndpoints.navigation, now: LoginEndpoints.now.sessionTime)
-        #expect(await gateway.endpoints.respond(request).location == "/home")
+        await expect(gateway.endpoints.respond(request).location, equals: "/home")
     }
 
     @Test("Without an ID token, or with one that is too large for a cookie, the page continues at the provider itself")
@@ -112,8 +115,8 @@ struct ProviderSessionTests {
         for token in [nil, String(repeating: "a", count: 3_000)] {
             gateway.provider.state { $0.idToken = token.map { Secret($0) } }
             let response = await gateway.signOut(try await gateway.newSession())
-            #expect(response.json == #"{"next":"\#(Self.next)"}"#)
-            #expect(response.values(of: "Set-Cookie").count == 1)
+            expect(response.json, equals: #"{"next":"\#(Self.next)"}"#)
+            expect(response.values(of: "Set-Cookie").count, equals: 1)
         }
     }
 
@@ -124,10 +127,10 @@ struct ProviderSessionTests {
         let body = Secret(#"{"email":"jo@example.com","password":"canary-password"}"#)
         let request = AccountRequest(
             endpoint: .signIn, contentType: "application/json", body: body, now: LoginEndpoints.now.sessionTime)
-        let ticket = try #require(await gateway.endpoints.respond(request).ticket)
-        let document = try #require(await gateway.whoAmI(ticket).json)
-        #expect(document.contains(AccountControllerFixture.userJSON))
-        #expect(await gateway.signOut(ticket).status == 204)
+        let ticket = try await require(gateway.endpoints.respond(request).ticket)
+        let document = try await require(gateway.whoAmI(ticket).json)
+        expect(document.contains(AccountControllerFixture.userJSON))
+        await expect(gateway.signOut(ticket).status, equals: 204)
     }
 
     @Test("A user lists and ends the sessions of the own account, of all identities with its issuer and of no other")
@@ -139,11 +142,11 @@ struct ProviderSessionTests {
             await gateway.endpoints.respond(
                 AccountRequest(endpoint: endpoint, ticket: tickets[0], now: LoginEndpoints.now.sessionTime))
         }
-        #expect(await call(.listSessions).json?.ranges(of: #""id":"#).count == 2)
-        #expect(await call(.endOtherSessions).json == #"{"ended":1}"#)
-        #expect(await gateway.whoAmI(tickets[0]).status == 200)
-        #expect(await gateway.whoAmI(tickets[1]).status == 401)
-        #expect(await gateway.whoAmI(other).status == 200)
+        await expect(call(.listSessions).json?.ranges(of: #""id":"#).count, equals: 2)
+        await expect(call(.endOtherSessions).json, equals: #"{"ended":1}"#)
+        await expect(gateway.whoAmI(tickets[0]).status, equals: 200)
+        await expect(gateway.whoAmI(tickets[1]).status, equals: 401)
+        await expect(gateway.whoAmI(other).status, equals: 200)
     }
 
     @Test("A session of an identity that was removed, or has another issuer now, ends")
@@ -156,7 +159,7 @@ struct ProviderSessionTests {
             tokens: TokenSet(authorization: Secret("Bearer a"), obtainedAt: LoginEndpoints.now),
             source: SessionSource(identity: "company", issuer: "https://old.example.com"), provenance: stated)
         let ticket = try await gateway.store.create(new, now: LoginEndpoints.now.sessionTime).0
-        #expect(await gateway.whoAmI(ticket).problem?.reason == .revoked)
-        #expect(gateway.journal.all.last == "end source_gone")
+        await expect(gateway.whoAmI(ticket).problem?.reason, equals: .revoked)
+        expect(gateway.journal.all.last, equals: "end source_gone")
     }
 }

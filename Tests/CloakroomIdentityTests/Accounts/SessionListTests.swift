@@ -1,6 +1,7 @@
 import CloakroomCore
 import CloakroomIdentity
 import FoundationEssentials
+import TestSupport
 import Testing
 
 @Suite("GET of sessions under the accounts prefix")
@@ -22,21 +23,21 @@ struct SessionListTests {
     }
 
     private func document(_ response: AccountResponse) throws -> Document {
-        try JSONDecoder().decode(Document.self, from: Data(try #require(response.json).utf8))
+        try JSONDecoder().decode(Document.self, from: Data(try require(response.json).utf8))
     }
 
     @Test("lists the user's own sessions, the latest first, and marks the current one")
     func lists() async throws {
         let firefox = "Mozilla/5.0 (X11; Linux x86_64; rv:133.0) Gecko/20100101 Firefox/133.0"
-        let ticket = try #require(await subject.signIn(from: "192.0.2.7", userAgent: firefox).ticket)
+        let ticket = try await require(subject.signIn(from: "192.0.2.7", userAgent: firefox).ticket)
         let (_, later) = try await subject.session(
             from: SessionClientInfo(peer: "2001:db8::1", userAgent: .curl),
             at: AccountControllerFixture.now + .seconds(60))
         _ = try await subject.session(of: AccountName(email: "al@example.com"))
         let response = await subject.sessions(
             .listSessions, ticket: ticket, at: AccountControllerFixture.now + .seconds(90))
-        #expect(response.status == 200)
-        #expect(response.fields.isEmpty)
+        expect(response.status, equals: 200)
+        expect(empty: response.fields)
         let id = try subject.id(of: ticket)
         let first =
             #"{"id":"\#(later.id)","createdAt":"2023-11-14T22:14:20Z","lastUsedAt":"2023-11-14T22:14:20Z","#
@@ -46,14 +47,14 @@ struct SessionListTests {
             #"{"id":"\#(id)","createdAt":"2023-11-14T22:13:20Z","lastUsedAt":"2023-11-14T22:13:20Z","#
             + #""expiresAt":"2023-11-15T06:13:20Z","address":"192.0.2.7","userAgent":"Firefox","#
             + #""current":true,"bound":false}"#
-        #expect(response.json == #"{"sessions":[\#(first),\#(second)]}"#)
+        expect(response.json, equals: #"{"sessions":[\#(first),\#(second)]}"#)
     }
 
     @Test("names the app of a session, and only that")
     func app() async throws {
         let (ticket, _) = try await subject.session(from: SessionClientInfo(app: "shop"))
         let json = await subject.sessions(.listSessions, ticket: ticket).json
-        #expect(json?.hasSuffix(#","current":true,"bound":false,"app":"shop"}]}"#) == true)
+        expect(json?.hasSuffix(#","current":true,"bound":false,"app":"shop"}]}"#), equals: true)
     }
 
     @Test("never extends the idle timeout, and neither do the other requests")
@@ -63,7 +64,7 @@ struct SessionListTests {
             let later = AccountControllerFixture.now + .seconds(600)
             _ = await subject.sessions(endpoint, "0000000000000000", ticket: ticket, at: later)
         }
-        #expect(session.lastUsedAt == AccountControllerFixture.now)
+        expect(session.lastUsedAt, equals: AccountControllerFixture.now)
     }
 
     @Test("is valid JSON for any contents of a session")
@@ -71,12 +72,12 @@ struct SessionListTests {
         let peer = "\"},\\\u{0}\r\n\u{1f}\u{7f}</script>\u{2028}é"
         let (ticket, _) = try await subject.session(from: SessionClientInfo(peer: peer))
         let document = try document(await subject.sessions(.listSessions, ticket: ticket))
-        #expect(document.sessions.map(\.address) == [peer])
+        expect(document.sessions.map(\.address), equals: [peer])
     }
 
     @Test("Rules 18 and 22: neither the list nor its events contain a token, a ticket or a name")
     func canaries() async throws {
-        let ticket = try #require(await subject.signIn().ticket)
+        let ticket = try await require(subject.signIn().ticket)
         let (other, session) = try await subject.session()
         let responses = [
             await subject.sessions(.listSessions, ticket: ticket),
@@ -84,10 +85,10 @@ struct SessionListTests {
             await subject.sessions(.endOtherSessions, ticket: ticket),
             await subject.sessions(.listSessions, ticket: other),
         ]
-        #expect(responses.map(\.status) == [200, 204, 200, 401])
+        expect(responses.map(\.status), equals: [200, 204, 200, 401])
         for text in responses.map(\.everything) + [String(reflecting: subject.observer.all)] {
             for secret in ["canary", "jo@example.com", ticket.cookieValue, other.cookieValue] {
-                #expect(!text.contains(secret))
+                expect(!text.contains(secret))
             }
         }
     }
@@ -98,11 +99,11 @@ struct SessionListTests {
     func unauthorized(endpoint: AccountEndpoint) async throws {
         let (ticket, session) = try await subject.session()
         let none = await subject.sessions(endpoint, "\(session.id)", ticket: nil)
-        #expect(none == AccountResponse(Problem(.unauthorized, reason: .noSession)))
+        expect(none, equals: AccountResponse(Problem(.unauthorized, reason: .noSession)))
         let late = AccountControllerFixture.now + .seconds(9 * 3_600)
         let expired = await subject.sessions(endpoint, "\(session.id)", ticket: ticket, at: late)
-        #expect(expired == AccountResponse(Problem(.unauthorized, reason: .expiredAbsolute)))
-        #expect(subject.observer.all.isEmpty)
+        expect(expired, equals: AccountResponse(Problem(.unauthorized, reason: .expiredAbsolute)))
+        expect(empty: subject.observer.all)
     }
 
     @Test(
@@ -116,14 +117,15 @@ struct SessionListTests {
         subject.store.becomeRemote()
         subject.store.fail(operation, .unavailable)
         let response = await subject.sessions(endpoint, "0123456789abcdef", ticket: ticket)
-        #expect(response == AccountResponse(Problem(.storeUnavailable, retryAfter: 5)))
-        #expect(subject.observer.all.isEmpty)
+        expect(response, equals: AccountResponse(Problem(.storeUnavailable, retryAfter: 5)))
+        expect(empty: subject.observer.all)
     }
 
     @Test("reads from the store if the session is not cached locally")
     func remote() async throws {
         let (ticket, _) = try await subject.session()
         subject.store.becomeRemote()
-        #expect(try document(await subject.sessions(.listSessions, ticket: ticket)).sessions.map(\.current) == [true])
+        try expect(
+            document(await subject.sessions(.listSessions, ticket: ticket)).sessions.map(\.current), equals: [true])
     }
 }

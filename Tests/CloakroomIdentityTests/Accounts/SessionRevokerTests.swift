@@ -1,5 +1,6 @@
 import CloakroomCore
 import CloakroomIdentity
+import TestSupport
 import Testing
 
 @Suite("An operator ending sessions")
@@ -25,11 +26,11 @@ struct SessionRevokerTests {
         }
         let tickets = [try await signIn("j\u{f6}@example.com"), try await signIn("jo@example.com")]
         let typed = AccountName(email: "JO@example.com")
-        #expect(try await revoker.revoke(user: typed, from: origin, now: AccountControllerFixture.now) == 1)
-        #expect(await subject.whoAmI(tickets[0]).status == 200)
-        #expect(try await revoker.revoke(userID: "17", from: origin, now: AccountControllerFixture.now) == 1)
-        #expect(await subject.whoAmI(tickets[0]).status == 401)
-        #expect(try await revoker.revoke(userID: "18", from: origin, now: AccountControllerFixture.now) == 0)
+        try await expect(revoker.revoke(user: typed, from: origin, now: AccountControllerFixture.now), equals: 1)
+        await expect(subject.whoAmI(tickets[0]).status, equals: 200)
+        try await expect(revoker.revoke(userID: "17", from: origin, now: AccountControllerFixture.now), equals: 1)
+        await expect(subject.whoAmI(tickets[0]).status, equals: 401)
+        try await expect(revoker.revoke(userID: "18", from: origin, now: AccountControllerFixture.now), equals: 0)
     }
 
     @Test("ends all sessions of a user and writes an audit event")
@@ -38,27 +39,29 @@ struct SessionRevokerTests {
         let (_, second) = try await subject.session()
         let (foreign, _) = try await subject.session(of: AccountName(email: "al@example.com"))
         let account = AccountName(email: " JO@example.com")
-        #expect(try await revoker.revoke(user: account, from: origin, now: AccountControllerFixture.now) == 2)
-        #expect(await subject.whoAmI(ticket).problem?.reason == .revoked)
-        #expect(await subject.whoAmI(foreign).status == 200)
+        try await expect(revoker.revoke(user: account, from: origin, now: AccountControllerFixture.now), equals: 2)
+        await expect(subject.whoAmI(ticket).problem?.reason, equals: .revoked)
+        await expect(subject.whoAmI(foreign).status, equals: 200)
         guard case .revoked(let ended, .revoking) = subject.observer.all.last else {
             Issue.record("the observer was not called")
             return
         }
-        #expect(Set(ended) == [first.id, second.id])
-        #expect(try await revoker.revoke(user: account, from: origin, now: AccountControllerFixture.now) == 0)
-        #expect(subject.observer.all.count == 1)
+        expect(Set(ended), equals: [first.id, second.id])
+        try await expect(revoker.revoke(user: account, from: origin, now: AccountControllerFixture.now), equals: 0)
+        expect(subject.observer.all.count, equals: 1)
     }
 
     @Test("ends one session of any user by its name")
     func session() async throws {
         let (ticket, session) = try await subject.session()
-        #expect(try await revoker.revoke(session: session.id, from: origin, now: AccountControllerFixture.now) == 1)
-        #expect(await subject.whoAmI(ticket).problem?.reason == .revoked)
-        #expect(subject.observer.all == [.revoked([session.id], tokens: .revoking)])
+        try await expect(
+            revoker.revoke(session: session.id, from: origin, now: AccountControllerFixture.now), equals: 1)
+        await expect(subject.whoAmI(ticket).problem?.reason, equals: .revoked)
+        expect(subject.observer.all, equals: [.revoked([session.id], tokens: .revoking)])
         await until { subject.journal.all.last?.hasPrefix("revoke canary-refresh-") == true }
-        #expect(try await revoker.revoke(session: session.id, from: origin, now: AccountControllerFixture.now) == 0)
-        #expect(subject.observer.all.count == 1)
+        try await expect(
+            revoker.revoke(session: session.id, from: origin, now: AccountControllerFixture.now), equals: 0)
+        expect(subject.observer.all.count, equals: 1)
     }
 
     @Test("Rule 24: gets an error if the store fails halfway, and the sessions that have ended are in the audit log")
@@ -74,7 +77,7 @@ struct SessionRevokerTests {
             Issue.record("the observer was not called")
             return
         }
-        #expect(Set(ended) == [first.id, second.id])
+        expect(Set(ended), equals: [first.id, second.id])
     }
 
     @Test("gets an error if the store is unavailable")

@@ -1,5 +1,6 @@
 import CloakroomCore
 import CloakroomIdentity
+import TestSupport
 import Testing
 
 @Suite("Sessions whose tokens were issued by another upstream")
@@ -22,25 +23,25 @@ struct SessionSourceTests {
         arguments: [AccountEndpoint.currentSession, .listSessions, .endOtherSessions])
     func ended(endpoint: AccountEndpoint) async throws {
         let ticket = try await session()
-        #expect(await subject.sessions(endpoint, ticket: ticket).problem?.reason == .revoked)
-        #expect(subject.store.count == 0)
-        #expect(subject.journal.all.last == "end source_gone")
+        await expect(subject.sessions(endpoint, ticket: ticket).problem?.reason, equals: .revoked)
+        expect(subject.store.count, equals: 0)
+        expect(subject.journal.all.last, equals: "end source_gone")
     }
 
     @Test("Rule 34: end at sign-out, and their tokens are sent to no upstream")
     func signOut() async throws {
         let ticket = try await session()
-        #expect(await subject.signOut(ticket).status == 204)
-        #expect(subject.store.count == 0)
-        #expect(callsUpstream("revoke").isEmpty)
+        await expect(subject.signOut(ticket).status, equals: 204)
+        expect(subject.store.count, equals: 0)
+        expect(empty: callsUpstream("revoke"))
     }
 
     @Test("Rule 34: are evicted for a new session, and their tokens are sent to no upstream")
     func replaced() async throws {
         let ticket = try await session()
-        #expect(await subject.signIn(ticket: ticket).status == 200)
-        #expect(subject.store.count == 1)
-        #expect(callsUpstream("revoke").isEmpty)
+        await expect(subject.signIn(ticket: ticket).status, equals: 200)
+        expect(subject.store.count, equals: 1)
+        expect(empty: callsUpstream("revoke"))
     }
 
     @Test("Rule 34: are refreshed neither before a request nor in the background")
@@ -53,11 +54,11 @@ struct SessionSourceTests {
         let (ticket, session) = try await subject.store.create(
             NewSession(user: user, tokens: tokens, source: other), now: subject.time.sessionTime)
         for cause in [RefreshTrigger.expired, .rejected] {
-            #expect(await subject.refresh(session, ticket, cause: cause).endReason == .revoked)
+            await expect(subject.refresh(session, ticket, cause: cause).endReason, equals: .revoked)
         }
         subject.refresher.refreshInBackground(session, ticket: ticket)
-        #expect(subject.refresher.inFlightCount == 0)
-        #expect(subject.results.isEmpty && subject.client.refreshed.isEmpty)
+        expect(subject.refresher.inFlightCount, equals: 0)
+        expect(subject.results.isEmpty && subject.client.refreshed.isEmpty)
     }
 
     @Test("Rules 34 and 40: are not revoked at this upstream if ended by name, and the event reports this")
@@ -65,11 +66,11 @@ struct SessionSourceTests {
         let revocations = TokenRevocations(
             clients: TokenClients(signIn: (.unknown, subject.client)), observer: subject.observer)
         let (_, own) = try await subject.session()
-        let foreign = try #require(subject.store.active(try await session(), now: AccountControllerFixture.now))
-        #expect(revocations.revoke([EndedSession(id: foreign.id, opened: foreign)]) == .notRevokedSourceRemoved)
+        let foreign = try require(subject.store.active(try await session(), now: AccountControllerFixture.now))
+        expect(revocations.revoke([EndedSession(id: foreign.id, opened: foreign)]), equals: .notRevokedSourceRemoved)
         let both = [EndedSession(id: foreign.id, opened: foreign), EndedSession(id: own.id, opened: own)]
-        #expect(revocations.revoke(both) == .revoking)
+        expect(revocations.revoke(both), equals: .revoking)
         await revocations.finish(within: .seconds(10))
-        #expect(callsUpstream("revoke") == ["revoke canary-refresh-x"])
+        expect(callsUpstream("revoke"), equals: ["revoke canary-refresh-x"])
     }
 }

@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @testable import CloakroomIdentity
@@ -37,11 +38,11 @@ struct SignInPageEndpointTests {
     func success() async throws {
         let subject = try subject()
         let response = await send(subject)
-        #expect(response.status == 303)
-        #expect(response.values(of: "Location") == ["/videos/1"])
-        #expect(response.content == .none)
-        let ticket = try #require(response.ticket)
-        #expect(await subject.whoAmI(ticket).status == 200)
+        expect(response.status, equals: 303)
+        expect(response.values(of: "Location"), equals: ["/videos/1"])
+        expect(response.content, equals: .none)
+        let ticket = try require(response.ticket)
+        await expect(subject.whoAmI(ticket).status, equals: 200)
     }
 
     @Test("ends the session that the browser had")
@@ -49,9 +50,9 @@ struct SignInPageEndpointTests {
         let subject = try subject()
         let (old, _) = try await subject.session()
         let response = await send(subject, ticket: old)
-        #expect(await subject.whoAmI(old).status == 401)
-        let ticket = try #require(response.ticket)
-        #expect(await subject.whoAmI(ticket).status == 200)
+        await expect(subject.whoAmI(old).status, equals: 401)
+        let ticket = try require(response.ticket)
+        await expect(subject.whoAmI(ticket).status, equals: 200)
     }
 
     @Test("shows the page again after a failure, with the configured sentence and without a cookie")
@@ -60,23 +61,23 @@ struct SignInPageEndpointTests {
         subject.client.response(.failure(TokenClientError(.rejected, in: .signIn)))
         let (ticket, _) = try await subject.session()
         let response = await send(subject, ticket: ticket)
-        #expect(response.status == 401)
-        #expect(try #require(response.html).contains("autofocus>Wrong password.</p>"))
-        #expect(try #require(response.html).contains("value=\"jo@example.com\""))
-        #expect(response.values(of: "Set-Cookie") == [])
-        #expect(await subject.whoAmI(ticket).status == 200)
+        expect(response.status, equals: 401)
+        try expect(require(response.html).contains("autofocus>Wrong password.</p>"))
+        try expect(require(response.html).contains("value=\"jo@example.com\""))
+        expect(response.values(of: "Set-Cookie"), equals: [])
+        await expect(subject.whoAmI(ticket).status, equals: 200)
     }
 
     @Test("counts its attempts together with those of programs, and shows the wait")
     func throttled() async throws {
         let subject = try subject()
         subject.client.response(.failure(TokenClientError(.rejected, in: .signIn)))
-        for _ in 0..<3 { #expect(await send(subject).status == 401) }
-        for _ in 0..<2 { #expect(await subject.signIn().status == 401) }
+        for _ in 0..<3 { await expect(send(subject).status, equals: 401) }
+        for _ in 0..<2 { await expect(subject.signIn().status, equals: 401) }
         let response = await send(subject)
-        #expect(response.status == 429)
-        #expect(response.values(of: "Retry-After") == ["1"])
-        #expect(try #require(response.html).contains("Try again in 1 second."))
+        expect(response.status, equals: 429)
+        expect(response.values(of: "Retry-After"), equals: ["1"])
+        try expect(require(response.html).contains("Try again in 1 second."))
     }
 
     @Test(
@@ -90,9 +91,9 @@ struct SignInPageEndpointTests {
     func malformed(type: String, body: String, status: Int) async throws {
         let subject = try subject()
         let response = await send(subject, body, type: type)
-        #expect(response.status == status)
-        #expect(try #require(response.html).contains("role=\"alert\""))
-        #expect(subject.journal.all == [])
+        expect(response.status, equals: status)
+        try expect(require(response.html).contains("role=\"alert\""))
+        expect(subject.journal.all, equals: [])
     }
 
     @Test("ignores Authorization, which a browser may add by itself")
@@ -100,8 +101,8 @@ struct SignInPageEndpointTests {
         let subject = try subject()
         // jo@example.com:x
         let response = await send(subject, "", authorization: "Basic am9AZXhhbXBsZS5jb206eA==")
-        #expect(response.status == 422)
-        #expect(subject.journal.all == [])
+        expect(response.status, equals: 422)
+        expect(subject.journal.all, equals: [])
     }
 
     @Test("The page of a browser with a session links to where it continues")
@@ -109,11 +110,11 @@ struct SignInPageEndpointTests {
         let subject = try subject()
         let (ticket, _) = try await subject.session()
         let note = "You are signed in. <a href=\"/videos/1\">Continue</a>"
-        #expect(try #require(await open(subject, ticket: ticket).html).contains(note))
+        try await expect(require(open(subject, ticket: ticket).html).contains(note))
         var generator = SystemRandomNumberGenerator()
         for response in [await open(subject), await open(subject, ticket: SessionTicket(using: &generator))] {
-            #expect(response.status == 200)
-            #expect(try !#require(response.html).contains("You are signed in"))
+            expect(response.status, equals: 200)
+            try expect(!require(response.html).contains("You are signed in"))
         }
     }
 
@@ -124,27 +125,27 @@ struct SignInPageEndpointTests {
         subject.store.becomeRemote()
         subject.store.fail(.load, .unavailable)
         let response = await open(subject, ticket: ticket)
-        #expect(response.status == 503)
-        #expect(response.values(of: "Retry-After") == ["5"])
-        #expect(try #require(response.html).contains("Sessions are not available at the moment."))
-        #expect(try #require(response.html).contains("<p>Request ID: 0123</p>"))
+        expect(response.status, equals: 503)
+        expect(response.values(of: "Retry-After"), equals: ["5"])
+        try expect(require(response.html).contains("Sessions are not available at the moment."))
+        try expect(require(response.html).contains("<p>Request ID: 0123</p>"))
         // Without a ticket no session is searched.
-        #expect(await open(subject).status == 200)
+        await expect(open(subject).status, equals: 200)
     }
 
     @Test("A gateway without a page has neither")
     func withoutPage() async {
         let subject = AccountControllerFixture()
-        #expect(await open(subject).status == 404)
-        #expect(await send(subject).status == 404)
+        await expect(open(subject).status, equals: 404)
+        await expect(send(subject).status, equals: 404)
     }
 
     // MARK: - Persistent cookies
 
     private func maxAge(_ response: AccountResponse) throws -> Int? {
-        let value = try #require(response.values(of: "Set-Cookie").first)
+        let value = try require(response.values(of: "Set-Cookie").first)
         return try value.split(separator: "; ").first { $0.hasPrefix("Max-Age=") }
-            .map { try #require(Int($0.dropFirst("Max-Age=".count))) }
+            .map { try require(Int($0.dropFirst("Max-Age=".count))) }
     }
 
     @Test("A cookie is persistent if the form or the member requests it, where that is configured")
@@ -161,9 +162,9 @@ struct SignInPageEndpointTests {
             (await subject.signIn(), false),
         ] {
             let age = try maxAge(response)
-            #expect((age != nil) == isPersistent)
+            expect((age != nil), equals: isPersistent)
             // The time that the sign-in took is subtracted.
-            if let age { #expect((limit - 60...limit).contains(age)) }
+            if let age { expect((limit - 60...limit).contains(age)) }
         }
     }
 
@@ -172,7 +173,7 @@ struct SignInPageEndpointTests {
         let subject = try subject(persistence)
         for more in ["", "&persistent=on"] {
             let response = await send(subject, "email=jo%40example.com&password=x" + more)
-            #expect((try maxAge(response) != nil) == (persistence == .always))
+            expect((try maxAge(response) != nil), equals: (persistence == .always))
         }
     }
 }

@@ -1,4 +1,5 @@
 import CloakroomIdentity
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -12,19 +13,20 @@ struct SignInTests {
     @Test("signs in: the user as the upstream returns it, the times, a session cookie for the browser")
     func success() async throws {
         let response = await subject.signIn()
-        #expect(response.status == 200)
+        expect(response.status, equals: 200)
         let session =
             #"{"createdAt":"2023-11-14T22:13:20Z","expiresAt":"2023-11-15T06:13:20Z","idleTimeoutSeconds":900}"#
-        #expect(response.json == #"{"user":\#(AccountControllerFixture.userJSON),"session":\#(session)}"#)
-        let ticket = try #require(response.ticket)
-        #expect(
-            response.values(of: "Set-Cookie") == [
+        expect(response.json, equals: #"{"user":\#(AccountControllerFixture.userJSON),"session":\#(session)}"#)
+        let ticket = try require(response.ticket)
+        expect(
+            response.values(of: "Set-Cookie"),
+            equals: [
                 "__Host-cloakroom=\(ticket.cookieValue); Path=/; HttpOnly; Secure; SameSite=Strict"
             ])
-        #expect(response.fields.count == 1)
-        #expect(subject.observer.all == [.signIn(outcome: .success, accountHash: accountHash, duration: .zero)])
-        #expect(subject.client.traceparents == ["00-trace"])
-        #expect(await subject.whoAmI(ticket).status == 200)
+        expect(response.fields.count, equals: 1)
+        expect(subject.observer.all, equals: [.signIn(outcome: .success, accountHash: accountHash, duration: .zero)])
+        expect(subject.client.traceparents, equals: ["00-trace"])
+        await expect(subject.whoAmI(ticket).status, equals: 200)
     }
 
     @Test("Rule 137: a sign-in that names an app gets its timeouts; an unknown app is 404 before any attempt")
@@ -35,22 +37,22 @@ struct SignInTests {
         func signIn(_ app: String) async -> AccountResponse {
             await subject.signIn(#"{"email":"jo@example.com","password":"canary-password","app":\#(app)}"#)
         }
-        for other in [#""web""#, "1", "null"] { #expect(await signIn(other).problem?.code == .notFound) }
-        #expect(subject.client.traceparents.isEmpty)
+        for other in [#""web""#, "1", "null"] { await expect(signIn(other).problem?.code, equals: .notFound) }
+        expect(empty: subject.client.traceparents)
         let times = #""expiresAt":"2023-11-15T22:13:20Z","idleTimeoutSeconds":7200}}"#
-        #expect(await signIn(#""shop""#).json?.hasSuffix(times) == true)
+        await expect(signIn(#""shop""#).json?.hasSuffix(times), equals: true)
         let usual = #""expiresAt":"2023-11-15T06:13:20Z","idleTimeoutSeconds":900}}"#
-        #expect(await subject.signIn().json?.hasSuffix(usual) == true)
+        await expect(subject.signIn().json?.hasSuffix(usual), equals: true)
     }
 
     @Test("Rule 9: signing in with a planted cookie does not keep its ticket")
     func plantedCookie() async throws {
         var generator = SystemRandomNumberGenerator()
         let planted = SessionTicket(using: &generator)
-        let ticket = try #require(await subject.signIn(ticket: planted).ticket)
-        #expect(ticket != planted)
-        #expect(await subject.whoAmI(planted).problem?.reason == .noSession)
-        #expect(await subject.whoAmI(ticket).status == 200)
+        let ticket = try await require(subject.signIn(ticket: planted).ticket)
+        expect(ticket != planted)
+        await expect(subject.whoAmI(planted).problem?.reason, equals: .noSession)
+        await expect(subject.whoAmI(ticket).status, equals: 200)
     }
 
     @Test("ends the oldest session of an account at its limit, without a list, and no session of other accounts")
@@ -60,16 +62,16 @@ struct SignInTests {
         var tickets: [SessionTicket] = []
         for minute in 0..<5 {
             let now = AccountControllerFixture.now + .seconds(60 * Int64(minute))
-            tickets.append(try #require(await subject.signIn(at: now).ticket))
+            tickets.append(try await require(subject.signIn(at: now).ticket))
         }
         for (index, ticket) in tickets.enumerated() {
-            #expect(await subject.whoAmI(ticket).status == (index < 2 ? 401 : 200), "\(index)")
+            await expect(subject.whoAmI(ticket).status, equals: (index < 2 ? 401 : 200), "\(index)")
         }
-        #expect(await subject.whoAmI(strangers).status == 200)
-        #expect(subject.store.count == 4)
-        #expect(subject.store.listCount == 0)
+        await expect(subject.whoAmI(strangers).status, equals: 200)
+        expect(subject.store.count, equals: 4)
+        expect(subject.store.listCount, equals: 0)
         // Not for the first three.
-        #expect(subject.store.evictionCount == 2)
+        expect(subject.store.evictionCount, equals: 2)
     }
 
     @Test("succeeds if the oldest session cannot be ended; the next sign-in ends it")
@@ -77,23 +79,24 @@ struct SignInTests {
         let subject = AccountControllerFixture(maxSessionsPerAccount: 1)
         _ = try await subject.ticket()
         subject.store.fail(.end, .unavailable)
-        #expect(await subject.signIn(at: AccountControllerFixture.now + .seconds(60)).status == 200)
-        #expect(subject.store.count == 2)
+        await expect(subject.signIn(at: AccountControllerFixture.now + .seconds(60)).status, equals: 200)
+        expect(subject.store.count, equals: 2)
         subject.store.recover(.end)
-        #expect(await subject.signIn(at: AccountControllerFixture.now + .seconds(120)).status == 200)
-        #expect(subject.store.count == 1)
+        await expect(subject.signIn(at: AccountControllerFixture.now + .seconds(120)).status, equals: 200)
+        expect(subject.store.count, equals: 1)
     }
 
     @Test("Rule 9: signing in again creates a session first, then ends the presented one and revokes its tokens")
     func replaces() async throws {
         let old = try await subject.ticket()
         subject.client.response(.success(AccountControllerFixture.signedIn("2")))
-        let new = try #require(await subject.signIn(ticket: old).ticket)
-        #expect(new != old)
-        #expect(await subject.whoAmI(old).problem?.reason == .revoked)
-        #expect(await subject.whoAmI(new).status == 200)
-        #expect(
-            subject.journal.all == [
+        let new = try await require(subject.signIn(ticket: old).ticket)
+        expect(new != old)
+        await expect(subject.whoAmI(old).problem?.reason, equals: .revoked)
+        await expect(subject.whoAmI(new).status, equals: 200)
+        expect(
+            subject.journal.all,
+            equals: [
                 "signIn jo@example.com", "create", "signIn jo@example.com", "create", "end replaced",
                 "revoke canary-refresh-1",
             ])
@@ -102,10 +105,10 @@ struct SignInTests {
     @Test("Rule 9: signing in with several session cookies ends each of their sessions")
     func replacesAll() async throws {
         let old = [try await subject.ticket(), try await subject.ticket()]
-        let new = try #require(await subject.respond(.signIn, ambiguous: old).ticket)
-        for ticket in old { #expect(await subject.whoAmI(ticket).problem?.reason == .revoked) }
-        #expect(await subject.whoAmI(new).status == 200)
-        #expect(subject.journal.all.suffix(2) == ["revoke canary-refresh-1", "revoke canary-refresh-1"])
+        let new = try await require(subject.respond(.signIn, ambiguous: old).ticket)
+        for ticket in old { await expect(subject.whoAmI(ticket).problem?.reason, equals: .revoked) }
+        await expect(subject.whoAmI(new).status, equals: 200)
+        expect(subject.journal.all.suffix(2), equals: ["revoke canary-refresh-1", "revoke canary-refresh-1"])
     }
 
     @Test("succeeds if the tokens of the replaced session cannot be revoked, and reports this to the operator")
@@ -113,8 +116,8 @@ struct SignInTests {
         let old = try await subject.ticket()
         let id = try subject.id(of: old)
         subject.client.failRevoke(.timedOut)
-        #expect(await subject.signIn(ticket: old).status == 200)
-        #expect(subject.observer.all.last == .revokeFailed(id))
+        await expect(subject.signIn(ticket: old).status, equals: 200)
+        expect(subject.observer.all.last, equals: .revokeFailed(id))
     }
 
     @Test(
@@ -128,22 +131,22 @@ struct SignInTests {
         subject.client.response(.failure(TokenClientError(kind, in: .signIn)))
         let response = await subject.signIn(ticket: old)
         #expect(response.status >= 400)
-        #expect(response.values(of: "Set-Cookie").isEmpty)
-        #expect(await subject.whoAmI(old).status == 200)
-        #expect(await subject.signIn("{", ticket: old).status == 400)
-        #expect(await subject.whoAmI(old).status == 200)
+        expect(empty: response.values(of: "Set-Cookie"))
+        await expect(subject.whoAmI(old).status, equals: 200)
+        await expect(subject.signIn("{", ticket: old).status, equals: 400)
+        await expect(subject.whoAmI(old).status, equals: 200)
     }
 
     @Test("reports a wrong password if the upstream rejects it")
     func rejected() async throws {
         subject.client.response(.failure(TokenClientError(.rejected, in: .signIn)))
         let problem = await subject.signIn().problem
-        #expect(
-            problem
-                == Problem(
-                    .unauthorized, detail: "The email/password combination is invalid.", reason: .invalidCredentials))
-        #expect(subject.observer.all == [.signIn(outcome: .rejected, accountHash: accountHash, duration: .zero)])
-        #expect(subject.journal.all == ["signIn jo@example.com"])
+        expect(
+            problem,
+            equals: Problem(
+                .unauthorized, detail: "The email/password combination is invalid.", reason: .invalidCredentials))
+        expect(subject.observer.all, equals: [.signIn(outcome: .rejected, accountHash: accountHash, duration: .zero)])
+        expect(subject.journal.all, equals: ["signIn jo@example.com"])
     }
 
     @Test(
@@ -154,8 +157,9 @@ struct SignInTests {
         ] as [(TokenClientError.Kind, Int, ProblemCode)])
     func upstreamFailures(kind: TokenClientError.Kind, status: Int, code: ProblemCode) async {
         subject.client.response(.failure(TokenClientError(kind, in: .user)))
-        #expect(await subject.signIn().problem == Problem(code, status: status))
-        #expect(subject.observer.all == [.signIn(outcome: .upstreamError, accountHash: accountHash, duration: .zero)])
+        await expect(subject.signIn().problem, equals: Problem(code, status: status))
+        expect(
+            subject.observer.all, equals: [.signIn(outcome: .upstreamError, accountHash: accountHash, duration: .zero)])
     }
 
     @Test(
@@ -163,9 +167,10 @@ struct SignInTests {
         arguments: IdentityMisconfiguration.allCases)
     func misconfigured(reason: IdentityMisconfiguration) async {
         subject.client.response(.failure(TokenClientError(.misconfigured(reason), in: .signIn)))
-        #expect(await subject.signIn().problem == Problem(.identityMisconfigured, status: 502))
-        #expect(
-            subject.observer.all == [
+        await expect(subject.signIn().problem, equals: Problem(.identityMisconfigured, status: 502))
+        expect(
+            subject.observer.all,
+            equals: [
                 .identityMisconfigured(reason, in: .signIn, of: nil),
                 .signIn(outcome: .misconfigured, accountHash: accountHash, duration: .zero),
             ])
@@ -175,11 +180,11 @@ struct SignInTests {
     func nestedBody() async {
         let body = String(repeating: "[", count: 512) + String(repeating: "]", count: 512)
         let time = await ContinuousClock().measure {
-            for _ in 0..<40 { #expect(await subject.signIn(body).problem == Problem(.badRequest)) }
+            for _ in 0..<40 { await expect(subject.signIn(body).problem, equals: Problem(.badRequest)) }
         }
         // A parser that tries each type at each level takes more than 1 s for one of these bodies.
         #expect(time < .seconds(2))
-        #expect(subject.journal.all.isEmpty)
+        expect(empty: subject.journal.all)
     }
 
     @Test("uses the problem sentences of the configuration")
@@ -187,12 +192,12 @@ struct SignInTests {
         let subject = AccountControllerFixture(messages: [
             .unauthorized: "Wrong.", .unreachable: "Away.", .invalidInput: "Check it.",
         ])
-        #expect(await subject.signIn("{}").problem?.detail == "Check it.")
+        await expect(subject.signIn("{}").problem?.detail, equals: "Check it.")
         subject.client.response(.failure(TokenClientError(.rejected, in: .signIn)))
-        #expect(await subject.signIn().problem?.detail == "Wrong.")
+        await expect(subject.signIn().problem?.detail, equals: "Wrong.")
         subject.client.response(.failure(TokenClientError(.timedOut, in: .signIn)))
-        #expect(await subject.signIn().problem?.detail == "Away.")
-        #expect(await subject.whoAmI(nil).problem?.detail == ProblemCode.unauthorized.defaultDetail)
+        await expect(subject.signIn().problem?.detail, equals: "Away.")
+        await expect(subject.whoAmI(nil).problem?.detail, equals: ProblemCode.unauthorized.defaultDetail)
     }
 
     @Test(
@@ -202,16 +207,16 @@ struct SignInTests {
             (#"{"email":"jo@example.com","password":""}"#, 422, .invalidInput), ("", 422, .invalidInput),
         ] as [(String, Int, ProblemCode)])
     func invalid(body: String, status: Int, code: ProblemCode) async {
-        #expect(await subject.signIn(body).problem == Problem(code, status: status))
-        #expect(subject.journal.all.isEmpty)
-        #expect(subject.observer.all == [.signIn(outcome: .invalid, accountHash: nil, duration: .zero)])
+        await expect(subject.signIn(body).problem, equals: Problem(code, status: status))
+        expect(empty: subject.journal.all)
+        expect(subject.observer.all, equals: [.signIn(outcome: .invalid, accountHash: nil, duration: .zero)])
     }
 
     @Test("responds with 415 to a body of another type")
     func otherType() async {
         let request = AccountRequest(
             endpoint: .signIn, contentType: "text/plain", body: Secret("x"), now: AccountControllerFixture.now)
-        #expect(await subject.endpoints.respond(request).problem == Problem(.unsupportedMediaType))
+        await expect(subject.endpoints.respond(request).problem, equals: Problem(.unsupportedMediaType))
     }
 
     @Test(
@@ -222,11 +227,12 @@ struct SignInTests {
         subject.store.fail(.create, kind)
         subject.client.response(.success(AccountControllerFixture.signedIn("2")))
         let response = await subject.signIn(ticket: old)
-        #expect(response.problem == Problem(code, status: 503, retryAfter: 5))
-        #expect(response.values(of: "Set-Cookie").isEmpty)
-        #expect(subject.journal.all.last == "revoke canary-refresh-2")
-        #expect(subject.observer.all.last == .signIn(outcome: .storeError, accountHash: accountHash, duration: .zero))
-        #expect(await subject.whoAmI(old).status == 200)
+        expect(response.problem, equals: Problem(code, status: 503, retryAfter: 5))
+        expect(empty: response.values(of: "Set-Cookie"))
+        expect(subject.journal.all.last, equals: "revoke canary-refresh-2")
+        expect(
+            subject.observer.all.last, equals: .signIn(outcome: .storeError, accountHash: accountHash, duration: .zero))
+        await expect(subject.whoAmI(old).status, equals: 200)
     }
 
     @Test("Rule 9: does not sign in if the presented session cannot be ended")
@@ -234,8 +240,8 @@ struct SignInTests {
         let old = try await subject.ticket()
         subject.store.fail(.end, .unavailable)
         let response = await subject.signIn(ticket: old)
-        #expect(response.problem?.code == .storeUnavailable)
-        #expect(response.ticket == nil)
+        expect(response.problem?.code, equals: .storeUnavailable)
+        expect(response.ticket, equals: nil)
     }
 
     @Test("omits Secure if the configuration does")
@@ -243,7 +249,7 @@ struct SignInTests {
         let subject = AccountControllerFixture(
             cookie: CookieConfiguration(name: "sid", isSecure: false, sameSite: .lax))
         let response = await subject.signIn()
-        let ticket = try #require(response.ticket)
-        #expect(response.values(of: "Set-Cookie") == ["sid=\(ticket.cookieValue); Path=/; HttpOnly; SameSite=Lax"])
+        let ticket = try require(response.ticket)
+        expect(response.values(of: "Set-Cookie"), equals: ["sid=\(ticket.cookieValue); Path=/; HttpOnly; SameSite=Lax"])
     }
 }

@@ -1,5 +1,6 @@
 import CloakroomCore
 import CloakroomIdentity
+import TestSupport
 import Testing
 
 @Suite("DELETE of the accounts prefix")
@@ -13,14 +14,14 @@ struct SignOutTests {
         let ticket = try await subject.ticket()
         let id = try subject.id(of: ticket)
         let response = await subject.signOut(ticket)
-        #expect(response.status == 204)
-        #expect(response.content == .none)
-        #expect(response.values(of: "Set-Cookie") == [cleared])
-        #expect(response.values(of: "Clear-Site-Data") == [#""cache", "storage""#])
-        #expect(subject.journal.all.suffix(2) == ["end signed_out", "revoke canary-refresh-1"])
-        #expect(subject.observer.all.last == .signOut(id))
-        #expect(subject.client.traceparents.last == "00-trace")
-        #expect(await subject.whoAmI(ticket).problem?.reason == .revoked)
+        expect(response.status, equals: 204)
+        expect(response.content, equals: .none)
+        expect(response.values(of: "Set-Cookie"), equals: [cleared])
+        expect(response.values(of: "Clear-Site-Data"), equals: [#""cache", "storage""#])
+        expect(subject.journal.all.suffix(2), equals: ["end signed_out", "revoke canary-refresh-1"])
+        expect(subject.observer.all.last, equals: .signOut(id))
+        expect(subject.client.traceparents.last, equals: "00-trace")
+        await expect(subject.whoAmI(ticket).problem?.reason, equals: .revoked)
     }
 
     @Test("succeeds if the upstream is unavailable, and reports this to the operator")
@@ -28,9 +29,9 @@ struct SignOutTests {
         let ticket = try await subject.ticket()
         let id = try subject.id(of: ticket)
         subject.client.failRevoke(.unreachable)
-        #expect(await subject.signOut(ticket).status == 204)
-        #expect(subject.observer.all.suffix(2) == [.signOut(id), .revokeFailed(id)])
-        #expect(await subject.whoAmI(ticket).problem?.reason == .revoked)
+        await expect(subject.signOut(ticket).status, equals: 204)
+        expect(subject.observer.all.suffix(2), equals: [.signOut(id), .revokeFailed(id)])
+        await expect(subject.whoAmI(ticket).problem?.reason, equals: .revoked)
     }
 
     @Test("responds the same when repeated or without a session, and emits no event")
@@ -38,9 +39,9 @@ struct SignOutTests {
         let ticket = try await subject.ticket()
         let first = await subject.signOut(ticket)
         let told = subject.observer.all.count
-        #expect(await subject.signOut(ticket) == first)
-        #expect(await subject.signOut(nil) == first)
-        #expect(subject.observer.all.count == told)
+        await expect(subject.signOut(ticket), equals: first)
+        await expect(subject.signOut(nil), equals: first)
+        expect(subject.observer.all.count, equals: told)
     }
 
     @Test("Rule 101: with several session cookies, each session ends and its tokens are revoked")
@@ -50,15 +51,15 @@ struct SignOutTests {
         let two = try await subject.ticket()
         let value = Array(String(repeating: "A", count: 43).utf8)
         let made = SessionTicket(cookieValue: value.span)
-        let unknown = try #require(made)
+        let unknown = try require(made)
         let ids = [try subject.id(of: one), try subject.id(of: two)]
-        #expect(await subject.respond(.currentSession, ambiguous: [one, two]).problem?.reason == .noSession)
+        await expect(subject.respond(.currentSession, ambiguous: [one, two]).problem?.reason, equals: .noSession)
         let response = await subject.respond(.signOut, ambiguous: [one, unknown, two])
-        #expect(response.status == 204)
-        #expect(response.values(of: "Set-Cookie") == [cleared])
-        #expect(Array(subject.observer.all.suffix(2)) == ids.map { .signOut($0) })
-        #expect(subject.journal.all.suffix(2) == ["revoke canary-refresh-1", "revoke canary-refresh-2"])
-        for ticket in [one, two] { #expect(await subject.whoAmI(ticket).problem?.reason == .revoked) }
+        expect(response.status, equals: 204)
+        expect(response.values(of: "Set-Cookie"), equals: [cleared])
+        expect(Array(subject.observer.all.suffix(2)), equals: ids.map { .signOut($0) })
+        expect(subject.journal.all.suffix(2), equals: ["revoke canary-refresh-1", "revoke canary-refresh-2"])
+        for ticket in [one, two] { await expect(subject.whoAmI(ticket).problem?.reason, equals: .revoked) }
     }
 
     @Test("is 503 if the store is unavailable, and keeps the cookie for another attempt")
@@ -66,8 +67,8 @@ struct SignOutTests {
         let ticket = try await subject.ticket()
         subject.store.fail(.end, .unavailable)
         let response = await subject.signOut(ticket)
-        #expect(response.problem == Problem(.storeUnavailable, retryAfter: 5))
-        #expect(response.fields.isEmpty)
-        #expect(!subject.journal.all.contains { $0.hasPrefix("revoke") })
+        expect(response.problem, equals: Problem(.storeUnavailable, retryAfter: 5))
+        expect(empty: response.fields)
+        expect(!subject.journal.all.contains { $0.hasPrefix("revoke") })
     }
 }

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -18,13 +19,13 @@ struct SiteEndpointsTests {
         let (main, admin) = (try LoginEndpoints(store: store), try LoginEndpoints(site: "admin", store: store))
         let ticket = try await admin.newSession()
         for site in [SiteTag.main, SiteTag("ops")] {
-            #expect(await main.whoAmI(at(site, ticket)).problem?.reason == .noSession)
-            #expect(await main.signOut(at(site, ticket)).status == 204)
+            await expect(main.whoAmI(at(site, ticket)).problem?.reason, equals: .noSession)
+            await expect(main.signOut(at(site, ticket)).status, equals: 204)
         }
-        #expect(await admin.whoAmI(at(SiteTag("admin"), ticket)).status == 200)
+        await expect(admin.whoAmI(at(SiteTag("admin"), ticket)).status, equals: 200)
         let own = try await main.newSession()
-        #expect(await main.whoAmI(own).status == 200)
-        #expect(await admin.whoAmI(at(SiteTag("admin"), own)).problem?.reason == .noSession)
+        await expect(main.whoAmI(own).status, equals: 200)
+        await expect(admin.whoAmI(at(SiteTag("admin"), own)).problem?.reason, equals: .noSession)
     }
 
     @Test("Rule 105: a login that begins at one site does not end at another, whose provider receives no code")
@@ -34,11 +35,11 @@ struct SiteEndpointsTests {
             let browser = LoginBrowser(begin)
             let query = try await browser.begin()
             let other = LoginBrowser(end, cookies: browser.cookies)
-            #expect(await other.callback(query).problem?.code == .loginExpired)
-            #expect(other.ticket == nil)
-            #expect(await browser.callback(query).status == 303)
+            await expect(other.callback(query).problem?.code, equals: .loginExpired)
+            expect(other.ticket, equals: nil)
+            await expect(browser.callback(query).status, equals: 303)
         }
-        #expect([main, admin].map(\.provider.redemptions.count) == [1, 1])
+        expect([main, admin].map(\.provider.redemptions.count), equals: [1, 1])
     }
 
     @Test("Rule 105: a sign-out that continues at a provider continues at its own site only")
@@ -48,10 +49,10 @@ struct SiteEndpointsTests {
                 CookieConfiguration(), timeout: .seconds(600), pending: 3, sealing: KeyedSealing(), site: site)
         }
         for (index, site) in sites.enumerated() {
-            let value = try #require(site.signOutCookieValue(url: "https://x.example", now: LoginFixture.now))
+            let value = try require(site.signOutCookieValue(url: "https://x.example", now: LoginFixture.now))
             let cookie = LoginFixture.received(value)
             let opened = sites.indices.filter { sites[$0].signOutURL(among: [cookie], now: LoginFixture.now) != nil }
-            #expect(opened == [index])
+            expect(opened, equals: [index])
         }
     }
 
@@ -59,15 +60,15 @@ struct SiteEndpointsTests {
     func shared() async throws {
         let subject = AccountControllerFixture()
         let ticket = try await subject.ticket()
-        let undecided = try #require(subject.endpoints.throttle).undecided
+        let undecided = try require(subject.endpoints.throttle).undecided
         let site = AccountController(
             store: subject.store, clients: TokenClients(), observer: subject.observer,
             session: SessionConfiguration(), accounts: AccountsConfiguration(),
             accounts: AccountHasher(Upstreams.accountKey), revoking: subject.endpoints.clients, undecided: undecided)
-        #expect(site.throttle?.undecided === undecided)
+        expect(site.throttle?.undecided === undecided)
         let now = AccountControllerFixture.now
-        #expect(await site.respond(AccountRequest(endpoint: .signOut, ticket: ticket, now: now)).status == 204)
-        #expect(subject.journal.all.suffix(2) == ["end signed_out", "revoke canary-refresh-1"])
+        await expect(site.respond(AccountRequest(endpoint: .signOut, ticket: ticket, now: now)).status, equals: 204)
+        expect(subject.journal.all.suffix(2), equals: ["end signed_out", "revoke canary-refresh-1"])
     }
 
     private struct Named: AccountEndpointHandler {
@@ -95,7 +96,7 @@ struct SiteEndpointsTests {
                 var request = AccountRequest(endpoint: endpoint, now: LoginFixture.now.sessionTime)
                 request.site = site
                 let response = await endpoints.respond(request)
-                #expect(response.json ?? "\(response.status)" == name, "\(endpoint) at \(site)")
+                expect(response.json ?? "\(response.status)", equals: name, "\(endpoint) at \(site)")
             }
         }
     }

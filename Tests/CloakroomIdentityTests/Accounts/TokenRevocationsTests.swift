@@ -1,6 +1,7 @@
 import CloakroomCore
 import CloakroomIdentity
 import Synchronization
+import TestSupport
 import Testing
 
 @Suite("Revoking tokens in the background", .timeLimit(.minutes(1)))
@@ -62,13 +63,13 @@ struct TokenRevocationsTests {
     func bounds() async {
         let revocations = TokenRevocations(
             clients: TokenClients(signIn: (.unknown, client)), observer: observer, maxConcurrent: 2, maxQueued: 5)
-        #expect(revocations.revoke((0..<8).map(ended)) == .revoking)
+        expect(revocations.revoke((0..<8).map(ended)), equals: .revoking)
         await until { client.running == 2 }
-        #expect(observer.all == (5..<8).map { .revokeFailed(SessionID($0)) })
+        expect(observer.all, equals: (5..<8).map { .revokeFailed(SessionID($0)) })
         client.open()
         await revocations.finish(within: .seconds(30))
-        #expect(client.most == 2)
-        #expect(Set(client.revoked) == Set((0..<5).map { Secret("canary-refresh-\($0)") }))
+        expect(client.most, equals: 2)
+        expect(Set(client.revoked), equals: Set((0..<5).map { Secret("canary-refresh-\($0)") }))
     }
 
     @Test("Rule 40: shuts down in bounded time despite a call without a response, and accepts nothing afterwards")
@@ -78,7 +79,7 @@ struct TokenRevocationsTests {
         await until { client.running == 1 }
         await revocations.finish(within: .milliseconds(20))
         _ = revocations.revoke([ended(2)])
-        #expect(observer.all == [.revokeFailed(SessionID(2))])
+        expect(observer.all, equals: [.revokeFailed(SessionID(2))])
         client.open()
     }
 
@@ -91,9 +92,9 @@ struct TokenRevocationsTests {
         async let drained: Void = revocations.drain(within: .seconds(30))
         client.open()
         await drained
-        #expect(client.revoked.count == 100)
+        expect(client.revoked.count, equals: 100)
         _ = revocations.revoke([ended(100)])
-        #expect(observer.all == [.revokeFailed(SessionID(100))])
+        expect(observer.all, equals: [.revokeFailed(SessionID(100))])
     }
 
     @Test("Rule 40: a stop ends the wait for revocations pending at a reload")
@@ -112,7 +113,7 @@ struct TokenRevocationsTests {
     @Test("Rule 40: if one of several sessions cannot be opened, none is reported as revoked")
     func mixed() {
         let revocations = TokenRevocations(clients: TokenClients(signIn: (.unknown, client)), observer: observer)
-        #expect(revocations.revoke([ended(1), EndedSession(id: SessionID(2), opened: nil)]) == .notRevokedSealed)
+        expect(revocations.revoke([ended(1), EndedSession(id: SessionID(2), opened: nil)]), equals: .notRevokedSealed)
         client.open()
     }
 }

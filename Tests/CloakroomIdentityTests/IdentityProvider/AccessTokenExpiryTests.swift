@@ -1,5 +1,6 @@
 import CloakroomCore
 import FoundationEssentials
+import TestSupport
 import Testing
 
 @testable import CloakroomIdentity
@@ -16,13 +17,13 @@ struct AccessTokenExpiryTests {
 
     @Test("is the number of seconds in the response")
     func seconds() {
-        #expect(AccessTokenExpiry(seconds: .number(300), now: now) == .ends(now + .seconds(300)))
-        #expect(AccessTokenExpiry(seconds: .number(0.5), now: now) == .ends(now + .milliseconds(500)))
+        expect(AccessTokenExpiry(seconds: .number(300), now: now), equals: .ends(now + .seconds(300)))
+        expect(AccessTokenExpiry(seconds: .number(0.5), now: now), equals: .ends(now + .milliseconds(500)))
     }
 
     @Test("Rule 37: is parsed from a string that holds a number", arguments: ["3600", "3600.0", "3.6e3"])
     func text(text: String) {
-        #expect(AccessTokenExpiry(seconds: .string(text), now: now) == .ends(now + .seconds(3_600)))
+        expect(AccessTokenExpiry(seconds: .string(text), now: now), equals: .ends(now + .seconds(3_600)))
     }
 
     @Test(
@@ -35,24 +36,24 @@ struct AccessTokenExpiryTests {
         ] as [JSONValue])
     func nonsenseSeconds(value: JSONValue) {
         let lifetime = AccessTokenExpiry(seconds: value, now: now)
-        #expect(lifetime == .invalid)
-        #expect(lifetime.end == nil)
+        expect(lifetime, equals: .invalid)
+        expect(lifetime.end, equals: nil)
     }
 
     @Test("is the token's exp, for payloads of any length")
     func exp() {
         for padding in 0..<4 {
             let payload = #"{"exp":1700000300,"sub":"\#(String(repeating: "ÿ", count: padding))?>"}"#
-            #expect(AccessTokenExpiry(jwt: jwt(payload), now: now) == .ends(now + .seconds(300)))
+            expect(AccessTokenExpiry(jwt: jwt(payload), now: now), equals: .ends(now + .seconds(300)))
         }
-        #expect(AccessTokenExpiry(jwt: jwt(#"{"exp":"1700000300"}"#), now: now) == .ends(now + .seconds(300)))
+        expect(AccessTokenExpiry(jwt: jwt(#"{"exp":"1700000300"}"#), now: now), equals: .ends(now + .seconds(300)))
     }
 
     @Test(
         "Rule 37: is unknown if exp is invalid or in the past",
         arguments: ["1700000000", "1600000000", "0", "-1", "1e300", "1e30", #""soon""#, "true", "[]", "253402300801"])
     func nonsenseExp(exp: String) {
-        #expect(AccessTokenExpiry(jwt: jwt(#"{"exp":\#(exp)}"#), now: now) == .invalid)
+        expect(AccessTokenExpiry(jwt: jwt(#"{"exp":\#(exp)}"#), now: now), equals: .invalid)
     }
 
     @Test(
@@ -62,7 +63,7 @@ struct AccessTokenExpiryTests {
             String(repeating: ".", count: 16_384),
         ])
     func unknown(token: String) {
-        #expect(AccessTokenExpiry(jwt: Array(token.utf8), now: now) == .unspecified)
-        #expect(AccessTokenExpiry(jwt: jwt(#"{"exp":null}"#), now: now) == .unspecified)
+        expect(AccessTokenExpiry(jwt: Array(token.utf8), now: now), equals: .unspecified)
+        expect(AccessTokenExpiry(jwt: jwt(#"{"exp":null}"#), now: now), equals: .unspecified)
     }
 }

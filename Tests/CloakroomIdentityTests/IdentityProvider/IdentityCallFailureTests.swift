@@ -46,19 +46,19 @@ struct IdentityCallFailureTests {
         let port = try await signIn([ScriptedServer.response("200 OK", body)]) {
             $0.signIn?.accessToken = "data.token"
         }.port
-        let failure = try #require(calls.failures.first)
-        #expect(calls.failures.count == 1)
-        #expect(failure.call == .signIn)
-        #expect(failure.source == .upstream("api"))
-        #expect(failure.server == "127.0.0.1:\(port)")
-        #expect(failure.status == 200)
+        let failure = try require(calls.failures.first)
+        expect(calls.failures.count, equals: 1)
+        expect(failure.call, equals: .signIn)
+        expect(failure.source, equals: .upstream("api"))
+        expect(failure.server, equals: "127.0.0.1:\(port)")
+        expect(failure.status, equals: 200)
         #expect(failure.nanoseconds > 0)
-        #expect(
-            failure.defect
-                == IdentityCallFailure.Defect(
-                    "member_missing", key: "signIn.accessToken", expected: "data.token",
-                    found: ["data.expires", "data.jwt"]))
-        #expect(!"\(failure)".contains("canary"))
+        expect(
+            failure.defect,
+            equals: IdentityCallFailure.Defect(
+                "member_missing", key: "signIn.accessToken", expected: "data.token",
+                found: ["data.expires", "data.jwt"]))
+        expect(!"\(failure)".contains("canary"))
     }
 
     @Test("A wrong user.path: the call, its path and the status")
@@ -66,11 +66,11 @@ struct IdentityCallFailureTests {
         try await signIn([Self.tokens, ScriptedServer.response("404 Not Found", "{}")]) {
             $0.user?.path = "/wrong?key=canary"
         }
-        let failure = try #require(calls.failures.first { $0.call == .user })
-        #expect(failure.method == "GET")
-        #expect(failure.path == "/wrong")
-        #expect(failure.status == 404)
-        #expect(failure.defect == IdentityCallFailure.Defect("not_found"))
+        let failure = try require(calls.failures.first { $0.call == .user })
+        expect(failure.method, equals: "GET")
+        expect(failure.path, equals: "/wrong")
+        expect(failure.status, equals: 404)
+        expect(failure.defect, equals: IdentityCallFailure.Defect("not_found"))
     }
 
     @Test("A response that is no JSON, a 5xx, and a rejected client each have their reason")
@@ -81,34 +81,34 @@ struct IdentityCallFailureTests {
             (ScriptedServer.response("401 Unauthorized", #"{"error":"invalid_client"}"#), "invalid_client"),
         ] {
             try await signIn([response])
-            #expect(calls.failures.last?.defect.reason == reason)
+            expect(calls.failures.last?.defect.reason, equals: reason)
         }
     }
 
     @Test("A wrong password is no failure")
     func wrongPassword() async throws {
         try await signIn([ScriptedServer.response("401 Unauthorized", "{}")])
-        #expect(calls.failures.isEmpty)
-        #expect(calls.attempts.map(\.status) == [401])
+        expect(empty: calls.failures)
+        expect(calls.attempts.map(\.status), equals: [401])
     }
 
     @Test("Without a response the line names the server")
     func withoutResponse() async throws {
         let port = try await signIn([.silence], timeout: .milliseconds(100)).port
-        let failure = try #require(calls.failures.first)
-        #expect(failure.defect == IdentityCallFailure.Defect("timed_out"))
-        #expect(failure.server == "127.0.0.1:\(port)")
-        #expect(failure.status == nil)
-        #expect(calls.attempts.map(\.errorType) == ["upstream_timeout"])
+        let failure = try require(calls.failures.first)
+        expect(failure.defect, equals: IdentityCallFailure.Defect("timed_out"))
+        expect(failure.server, equals: "127.0.0.1:\(port)")
+        expect(failure.status, equals: nil)
+        expect(calls.attempts.map(\.errorType), equals: ["upstream_timeout"])
     }
 
     @Test("Each attempt is reported, and the calls of a request are added up")
     func attempts() async throws {
         let result = try await signIn([Self.tokens, ScriptedServer.response("200 OK", #"{"id":"7"}"#)])
-        #expect(calls.failures.isEmpty)
-        #expect(calls.attempts.map(\.call) == [.signIn, .user])
-        #expect(calls.attempts.map(\.method) == ["POST", "GET"])
-        #expect(calls.attempts.allSatisfy { $0.serverPort == result.port && $0.status == 200 && $0.nanoseconds > 0 })
+        expect(empty: calls.failures)
+        expect(calls.attempts.map(\.call), equals: [.signIn, .user])
+        expect(calls.attempts.map(\.method), equals: ["POST", "GET"])
+        expect(calls.attempts.allSatisfy { $0.serverPort == result.port && $0.status == 200 && $0.nanoseconds > 0 })
         #expect(result.time >= calls.attempts.reduce(0) { $0 + $1.nanoseconds })
     }
 
@@ -117,20 +117,20 @@ struct IdentityCallFailureTests {
         func names(_ json: String, _ path: String) -> [String] {
             IdentityCallFailure.Defect.names(in: JSONValue(document: Array(json.utf8)), along: path)
         }
-        #expect(names(#"{"b":1,"a":{"c":{}}}"#, "a.c.d") == [])
-        #expect(names(#"{"b":1,"a":{"c":1}}"#, "a.x") == ["a.c"])
-        #expect(names(#"{"b":1,"a":2}"#, "x.y") == ["a", "b"])
-        #expect(names(#"["a"]"#, "a") == [])
-        #expect(names(#"{"a\n\"b":1,"é":2}"#, "x") == ["?", "a??b"])
+        expect(names(#"{"b":1,"a":{"c":{}}}"#, "a.c.d"), equals: [])
+        expect(names(#"{"b":1,"a":{"c":1}}"#, "a.x"), equals: ["a.c"])
+        expect(names(#"{"b":1,"a":2}"#, "x.y"), equals: ["a", "b"])
+        expect(names(#"["a"]"#, "a"), equals: [])
+        expect(names(#"{"a\n\"b":1,"é":2}"#, "x"), equals: ["?", "a??b"])
         let long = String(repeating: "t", count: 41)
-        #expect(names(#"{"\#(long)":1}"#, "x") == ["(41 bytes)"])
+        expect(names(#"{"\#(long)":1}"#, "x"), equals: ["(41 bytes)"])
         // Identifiers of sessions and users, where an API has maps of them.
-        #expect(names(#"{"550e8400-e29b-41d4-a716-446655440000":1}"#, "x") == ["(36 bytes)"])
-        #expect(names(#"{"a":{"deadbeef12345678":1}}"#, "a.x") == ["a.(16 bytes)"])
-        #expect(names(#"{"alice@example.com":1}"#, "x") == ["(17 bytes)"])
-        #expect(names(#"{"@type":1,"oauth2":2,"k999":3}"#, "x") == ["@type", "k999", "oauth2"])
+        expect(names(#"{"550e8400-e29b-41d4-a716-446655440000":1}"#, "x"), equals: ["(36 bytes)"])
+        expect(names(#"{"a":{"deadbeef12345678":1}}"#, "a.x"), equals: ["a.(16 bytes)"])
+        expect(names(#"{"alice@example.com":1}"#, "x"), equals: ["(17 bytes)"])
+        expect(names(#"{"@type":1,"oauth2":2,"k999":3}"#, "x"), equals: ["@type", "k999", "oauth2"])
         let many = "{" + (10..<40).map { #""k\#($0)":1"# }.joined(separator: ",") + "}"
-        #expect(names(many, "x").count == IdentityCallFailure.Defect.maxNames + 1)
-        #expect(names(many, "x").last == "(14 more)")
+        expect(names(many, "x").count, equals: IdentityCallFailure.Defect.maxNames + 1)
+        expect(names(many, "x").last, equals: "(14 more)")
     }
 }

@@ -40,25 +40,25 @@ struct RefreshCallTests {
     @Test("returns new tokens for the refresh token")
     func success() async throws {
         let call = try await refresh([ScriptedServer.response("200 OK", Self.response)])
-        #expect(
-            call.tokens
-                == TokenSet(
-                    authorization: Secret("Bearer canary-access-2"), refreshToken: Secret("canary-refresh-2"),
-                    obtainedAt: now))
-        let request = try #require(call.requests.first)
-        #expect(call.requests.count == 1)
-        #expect(request.hasPrefix("POST /auth/refresh HTTP/1.1\r\n"))
-        #expect(request.contains("\r\nAuthorization: Bearer canary-refresh-1\r\n"))
-        #expect(request.contains("\r\nX-API-TOKEN: \(Upstreams.apiToken)\r\n"))
-        #expect(request.contains("\r\ntraceparent: 00-a-b-01\r\n"))
-        #expect(!request.contains("canary-access"))
+        expect(
+            call.tokens,
+            equals: TokenSet(
+                authorization: Secret("Bearer canary-access-2"), refreshToken: Secret("canary-refresh-2"),
+                obtainedAt: now))
+        let request = try require(call.requests.first)
+        expect(call.requests.count, equals: 1)
+        expect(request.hasPrefix("POST /auth/refresh HTTP/1.1\r\n"))
+        expect(request.contains("\r\nAuthorization: Bearer canary-refresh-1\r\n"))
+        expect(request.contains("\r\nX-API-TOKEN: \(Upstreams.apiToken)\r\n"))
+        expect(request.contains("\r\ntraceparent: 00-a-b-01\r\n"))
+        expect(!request.contains("canary-access"))
     }
 
     @Test("keeps the refresh token if the response has none")
     func noRotation() async throws {
         let call = try await refresh([ScriptedServer.response("200 OK", #"{"accessToken":"a"}"#)])
-        #expect(call.tokens?.refreshToken == Secret("canary-refresh-1"))
-        #expect(call.tokens?.authorization == Secret("Bearer a"))
+        expect(call.tokens?.refreshToken, equals: Secret("canary-refresh-1"))
+        expect(call.tokens?.authorization, equals: Secret("Bearer a"))
     }
 
     @Test("Rule 37: logs once that an upstream's lifetimes are invalid")
@@ -73,13 +73,13 @@ struct RefreshCallTests {
                 _ = try await client.signIn(try Upstreams.credentials(), traceparent: nil, now: Upstreams.now)
                 for _ in 0..<3 { _ = try await client.refresh(tokens, traceparent: nil, now: Upstreams.now) }
             }
-            #expect(journal.all == ["invalid"])
+            expect(journal.all, equals: ["invalid"])
             try await Upstreams.withClient(
                 Upstreams.configuration(port: port), onInvalidLifetime: { journal.note("none") }
             ) {
                 _ = try await $0.refresh(tokens, traceparent: nil, now: Upstreams.now)
             }
-            #expect(journal.all == ["invalid"])
+            expect(journal.all, equals: ["invalid"])
         }
     }
 
@@ -97,8 +97,8 @@ struct RefreshCallTests {
         ] as [(String, String, TokenClientError.Kind)])
     func statuses(status: String, body: String, kind: TokenClientError.Kind) async throws {
         let call = try await refresh([ScriptedServer.response(status, body)])
-        #expect(call.kind == kind)
-        #expect(call.requests.count == 1)
+        expect(call.kind, equals: kind)
+        expect(call.requests.count, equals: 1)
     }
 
     @Test("Rule 36: does not reject the session if the error body is too large, truncated or incomplete")
@@ -112,13 +112,13 @@ struct RefreshCallTests {
             .bytes("HTTP/1.1 401 Unauthorized\r\nContent-Length: 100\r\n\r\n"),
             .bytesThenClose("HTTP/1.1 401 Unauthorized\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"err\r\n"),
         ] {
-            #expect(try await refresh([act], timeout: .seconds(2)).kind == .invalidResponse)
+            try await expect(refresh([act], timeout: .seconds(2)).kind, equals: .invalidResponse)
             for credentials in [IdentityEndpointConfiguration.CredentialFormat.bearer, .oauth] {
                 let call = try await refresh([act], timeout: .seconds(2)) {
                     $0.refresh = IdentityEndpointConfiguration(
                         path: "/auth/refresh", credentials: credentials, endsOn: ["any400"])
                 }
-                #expect(call.kind == .invalidResponse)
+                expect(call.kind, equals: .invalidResponse)
             }
         }
     }
@@ -135,15 +135,15 @@ struct RefreshCallTests {
         ])
     func nonsense(act: ScriptedServer.Act) async throws {
         let call = try await refresh([act])
-        #expect(call.kind == .invalidResponse)
-        #expect(call.requests.count == 1)
+        expect(call.kind, equals: .invalidResponse)
+        expect(call.requests.count, equals: 1)
     }
 
     @Test("accepts a response of 64 KiB")
     func largestResponse() async throws {
         let padding = String(repeating: " ", count: 65_536 - Self.response.utf8.count)
         let call = try await refresh([ScriptedServer.response("200 OK", padding + Self.response)])
-        #expect(call.tokens?.refreshToken == Secret("canary-refresh-2"))
+        expect(call.tokens?.refreshToken, equals: Secret("canary-refresh-2"))
     }
 
     @Test("uses the next target if one refuses connections")
@@ -152,17 +152,17 @@ struct RefreshCallTests {
         let call = try await refresh([ScriptedServer.response("200 OK", Self.response)]) {
             $0.targets.insert(UpstreamTargetConfiguration(HostAndPort(host: "127.0.0.1", port: rejecting)), at: 0)
         }
-        #expect(call.tokens != nil)
-        #expect(call.requests.count == 1)
+        expect(call.tokens != nil)
+        expect(call.requests.count, equals: 1)
     }
 
     @Test("uses a new connection, so that it cannot be lost on a pooled one that was just closed")
     func ownConnection() async throws {
         try await Upstreams.withScript([ScriptedServer.response("200 OK", Self.response)]) { client, upstream in
             for _ in 0..<2 { _ = try await client.user(tokens, traceparent: nil) }
-            #expect(upstream.connectionCount == 1)
+            expect(upstream.connectionCount, equals: 1)
             for _ in 0..<2 { _ = try await client.refresh(tokens, traceparent: nil, now: now) }
-            #expect(upstream.connectionCount == 3)
+            expect(upstream.connectionCount, equals: 3)
         }
     }
 
@@ -172,13 +172,13 @@ struct RefreshCallTests {
         let without = try await refresh([.silence], tokens: lone)
         let unplanned = try await refresh([.silence]) { $0.refresh = nil }
         for call in [without, unplanned] {
-            #expect(call.kind == .invalidResponse)
-            #expect(call.connectionCount == 0)
+            expect(call.kind, equals: .invalidResponse)
+            expect(call.connectionCount, equals: 0)
         }
         var configuration = Upstreams.configuration(port: 1)
-        #expect(try await Upstreams.withClient(configuration) { $0.supportsRefresh })
+        try await expect(Upstreams.withClient(configuration) { $0.supportsRefresh })
         configuration.refresh = nil
-        #expect(try await !Upstreams.withClient(configuration) { $0.supportsRefresh })
+        try await expect(!Upstreams.withClient(configuration) { $0.supportsRefresh })
     }
 }
 
@@ -207,17 +207,17 @@ struct UserCallTests {
     @Test("returns the document, compact")
     func success() async throws {
         let call = try await user(ScriptedServer.response("200 OK", #"{ "name": "Jo" }"#))
-        #expect(call.document == Array(#"{"name":"Jo"}"#.utf8))
-        let request = try #require(call.requests.first)
-        #expect(request.hasPrefix("GET /user HTTP/1.1\r\n"))
-        #expect(request.contains("\r\nAuthorization: Bearer canary-access-0123456789\r\n"))
-        #expect(request.contains("\r\ntraceparent: 00-a-b-01\r\n"))
+        expect(call.document, equals: Array(#"{"name":"Jo"}"#.utf8))
+        let request = try require(call.requests.first)
+        expect(request.hasPrefix("GET /user HTTP/1.1\r\n"))
+        expect(request.contains("\r\nAuthorization: Bearer canary-access-0123456789\r\n"))
+        expect(request.contains("\r\ntraceparent: 00-a-b-01\r\n"))
     }
 
     @Test("returns nothing if the upstream has no user endpoint")
     func noCall() async throws {
         let call = try await user(.silence) { $0.user = nil }
-        #expect(call.document == nil && call.error == nil && call.requests.isEmpty)
+        expect(call.document == nil && call.error == nil && call.requests.isEmpty)
     }
 
     @Test(
@@ -231,7 +231,7 @@ struct UserCallTests {
         ] as [(String, String, TokenClientError.Kind)])
     func failures(status: String, body: String, kind: TokenClientError.Kind) async throws {
         let call = try await user(ScriptedServer.response(status, body))
-        #expect(call.error == TokenClientError(kind, in: .user, isUnjudged: status.hasPrefix("5")))
+        expect(call.error, equals: TokenClientError(kind, in: .user, isUnjudged: status.hasPrefix("5")))
     }
 
     @Test(
@@ -242,7 +242,7 @@ struct UserCallTests {
             authorization: Secret("Bearer canary-access-before"), refreshToken: Secret("canary-refresh-before"),
             obtainedAt: Upstreams.now)
         let act = ScriptedServer.response("200 OK", text)
-        #expect(try await user(act, replacing: previous).error == TokenClientError(.invalidResponse, in: .user))
-        #expect(try await user(act).document == Array(text.utf8))
+        try await expect(user(act, replacing: previous).error, equals: TokenClientError(.invalidResponse, in: .user))
+        try await expect(user(act).document, equals: Array(text.utf8))
     }
 }

@@ -20,11 +20,12 @@ struct SharedTargetsTests {
             _ = try await Upstreams.withClient(configuration, targets: targets) { client in
                 _ = try await client.signIn(try Upstreams.credentials(), traceparent: nil, now: Upstreams.now)
             }
-            #expect(
-                targets.reports == [
+            expect(
+                targets.reports,
+                equals: [
                     .connectFailed(0, .unreachable), .connected(1), .ended(1, .succeeded), .ended(1, .succeeded),
                 ])
-            #expect(targets.isBalanced)
+            expect(targets.isBalanced)
         }
     }
 
@@ -43,11 +44,11 @@ struct SharedTargetsTests {
                 ) { client in
                     _ = try await client.refresh(Self.held, traceparent: nil, now: Upstreams.now)
                 }
-                #expect(
-                    targets.reports == [.connectFailed(0, .timedOut), .connected(1), .ended(1, .succeeded)])
-                #expect(targets.isBalanced)
+                expect(
+                    targets.reports, equals: [.connectFailed(0, .timedOut), .connected(1), .ended(1, .succeeded)])
+                expect(targets.isBalanced)
             }
-            #expect(upstream.requests.count == 2)
+            expect(upstream.requests.count, equals: 2)
         }
     }
 
@@ -65,8 +66,8 @@ struct SharedTargetsTests {
                 try await client.revoke(Self.held, traceparent: nil)
             }
         }
-        #expect(targets.reports == [.connectFailed(0, .timedOut)])
-        #expect(targets.isBalanced)
+        expect(targets.reports, equals: [.connectFailed(0, .timedOut)])
+        expect(targets.isBalanced)
     }
 
     @Test("A connected target that does not respond is reported as failed, not as unreachable")
@@ -77,8 +78,8 @@ struct SharedTargetsTests {
                 try await client.refresh(Self.held, traceparent: nil, now: Upstreams.now)
             }
         }
-        #expect(targets.reports == [.connected(0), .ended(0, .failed)])
-        #expect(targets.isBalanced)
+        expect(targets.reports, equals: [.connected(0), .ended(0, .failed)])
+        expect(targets.isBalanced)
     }
 
     @Test(
@@ -93,7 +94,7 @@ struct SharedTargetsTests {
             }
         }
         let outcome: TargetOutcome = [502, 503, 504].contains(status) ? .failed : .succeeded
-        #expect(targets.reports == [.connected(0), .ended(0, outcome)])
+        expect(targets.reports, equals: [.connected(0), .ended(0, outcome)])
     }
 
     @Test(
@@ -110,8 +111,8 @@ struct SharedTargetsTests {
                 await #expect(throws: TokenClientError(.unreachable, in: .refresh)) {
                     try await client.refresh(Self.held, traceparent: nil, now: Upstreams.now)
                 }
-                #expect(first.requests.count == 1)
-                #expect(other.requests.isEmpty)
+                expect(first.requests.count, equals: 1)
+                expect(empty: other.requests)
             }
         }
     }

@@ -28,7 +28,7 @@ struct UpstreamFailureTests {
     func rejected() async throws {
         let port = try await ScriptedServer.rejectingPort()
         let error = try await Upstreams.withClient(Upstreams.configuration(port: port)) { try await failure(of: $0) }
-        #expect(error == TokenClientError(.unreachable, in: .signIn, isUnjudged: true))
+        expect(error, equals: TokenClientError(.unreachable, in: .signIn, isUnjudged: true))
     }
 
     @Test(
@@ -36,8 +36,8 @@ struct UpstreamFailureTests {
         arguments: [ScriptedServer.Act.reset, .close])
     func brokenOff(act: ScriptedServer.Act) async throws {
         let result = try await signIn([act])
-        #expect(result.error == TokenClientError(.unreachable, in: .signIn))
-        #expect(result.requests.count == 2)
+        expect(result.error, equals: TokenClientError(.unreachable, in: .signIn))
+        expect(result.requests.count, equals: 2)
     }
 
     @Test(
@@ -51,10 +51,10 @@ struct UpstreamFailureTests {
         try await Upstreams.withScript([response]) { client, upstream in
             for _ in 0..<3 {
                 let error = try await failure(of: client)
-                #expect(error != nil)
+                expect(error != nil)
             }
-            #expect(upstream.requests.count == 3)
-            #expect(upstream.connectionCount == connections)
+            expect(upstream.requests.count, equals: 3)
+            expect(upstream.connectionCount, equals: connections)
         }
     }
 
@@ -63,7 +63,7 @@ struct UpstreamFailureTests {
         let result = try await signIn([
             .close, ScriptedServer.response("200 OK", Self.tokens), .close, ScriptedServer.response("200 OK", "{}"),
         ])
-        #expect(result.error == nil)
+        expect(result.error, equals: nil)
     }
 
     @Test(
@@ -75,7 +75,7 @@ struct UpstreamFailureTests {
     func timeouts(act: ScriptedServer.Act) async throws {
         let start = ContinuousClock.now
         let result = try await signIn([act], timeout: .milliseconds(200))
-        #expect(result.error == TokenClientError(.timedOut, in: .signIn))
+        expect(result.error, equals: TokenClientError(.timedOut, in: .signIn))
         #expect(ContinuousClock.now - start < .seconds(10))
     }
 
@@ -93,8 +93,8 @@ struct UpstreamFailureTests {
         ])
     func nonsense(act: ScriptedServer.Act) async throws {
         let result = try await signIn([act])
-        #expect(result.error == TokenClientError(.invalidResponse, in: .signIn))
-        #expect(result.requests.count == 1)
+        expect(result.error, equals: TokenClientError(.invalidResponse, in: .signIn))
+        expect(result.requests.count, equals: 1)
     }
 
     @Test("sends a refresh token as JSON if configured, and limits the wait")
@@ -107,8 +107,8 @@ struct UpstreamFailureTests {
             await #expect(throws: TokenClientError(.timedOut, in: .revoke)) {
                 try await client.revoke(tokens, traceparent: nil)
             }
-            let request = try #require(upstream.requests.first)
-            #expect(request.hasSuffix("\r\n\r\n" + #"{"refreshToken":"canary-refresh"}"#))
+            let request = try require(upstream.requests.first)
+            expect(request.hasSuffix("\r\n\r\n" + #"{"refreshToken":"canary-refresh"}"#))
         }
     }
 
@@ -116,7 +116,7 @@ struct UpstreamFailureTests {
     func afterShutdown() async throws {
         try await ScriptedServer.run([.silence]) { port, _ in
             let client = try await Upstreams.withClient(Upstreams.configuration(port: port)) { $0 }
-            #expect(try await failure(of: client) == TokenClientError(.unreachable, in: .signIn))
+            try await expect(failure(of: client), equals: TokenClientError(.unreachable, in: .signIn))
         }
     }
 
@@ -129,12 +129,12 @@ struct UpstreamFailureTests {
             .bytesThenClose("canary\r\n\r\n"),
         ]
         for act in acts {
-            let error = try #require(try await signIn([act]).error)
+            let error = try await require(signIn([act]).error)
             var dumped = ""
             dump(error, to: &dumped)
             for text in ["\(error)", String(reflecting: error), error.localizedText, dumped] {
-                #expect(!text.contains("canary"))
-                #expect(!text.contains("Y2FuYXJ5"))
+                expect(!text.contains("canary"))
+                expect(!text.contains("Y2FuYXJ5"))
             }
         }
     }

@@ -2,6 +2,7 @@ import CloakroomCore
 import CloakroomIdentity
 import FoundationEssentials
 import MockAPI
+import TestSupport
 import Testing
 
 @Suite("The token client with the real mock API", .timeLimit(.minutes(3)))
@@ -12,22 +13,22 @@ struct UpstreamTokenClientTests {
     func signIn() async throws {
         try await Upstreams.withMock { mock, client in
             let signedIn = try await client.signIn(try Upstreams.credentials(), traceparent: "00-a-b-01", now: now)
-            #expect(signedIn.tokens.refreshToken != nil)
-            let end = try #require(signedIn.tokens.accessTokenExpiresAt)
-            #expect(end > now + .seconds(200) && end <= now + .seconds(310))
+            expect(signedIn.tokens.refreshToken != nil)
+            let end = try require(signedIn.tokens.accessTokenExpiresAt)
+            expect(end > now + .seconds(200) && end <= now + .seconds(310))
             let user = String(decoding: signedIn.user.json, as: UTF8.self)
-            #expect(user.hasPrefix("{") && user.contains(#""email":"jo@example.com""#))
+            expect(user.hasPrefix("{") && user.contains(#""email":"jo@example.com""#))
 
             let seen = mock.observations.snapshot().recent
-            #expect(seen.map(\.path) == ["/auth", "/user"])
+            expect(seen.map(\.path), equals: ["/auth", "/user"])
             for request in seen {
-                #expect(request.values(of: "X-API-TOKEN") == [Upstreams.apiToken])
-                #expect(request.values(of: "traceparent") == ["00-a-b-01"])
-                #expect(request.values(of: "Accept") == ["application/json"])
-                #expect(request.values(of: "Authorization").count == 1)
+                expect(request.values(of: "X-API-TOKEN"), equals: [Upstreams.apiToken])
+                expect(request.values(of: "traceparent"), equals: ["00-a-b-01"])
+                expect(request.values(of: "Accept"), equals: ["application/json"])
+                expect(request.values(of: "Authorization").count, equals: 1)
             }
-            let bearer = Secret(try #require(seen.last?.values(of: "Authorization").first))
-            #expect(bearer == signedIn.tokens.authorization)
+            let bearer = Secret(try require(seen.last?.values(of: "Authorization").first))
+            expect(bearer, equals: signedIn.tokens.authorization)
         }
     }
 
@@ -41,7 +42,7 @@ struct UpstreamTokenClientTests {
             await #expect(throws: TokenClientError(kind, in: .user)) {
                 try await client.signIn(try Upstreams.credentials(), traceparent: nil, now: now)
             }
-            #expect(mock.observations.snapshot().recent.map(\.path) == ["/auth", "/user", "/auth/revoke"])
+            expect(mock.observations.snapshot().recent.map(\.path), equals: ["/auth", "/user", "/auth/revoke"])
         }
     }
 
@@ -49,10 +50,10 @@ struct UpstreamTokenClientTests {
     func olderDialect() async throws {
         try await Upstreams.withMock(change: { $0.signIn?.path = "/api/v1/signin" }) { mock, client in
             let signedIn = try await client.signIn(try Upstreams.credentials(), traceparent: nil, now: now)
-            #expect(signedIn.tokens.refreshToken == nil)
-            #expect(signedIn.tokens.accessTokenExpiresAt == nil)
+            expect(signedIn.tokens.refreshToken, equals: nil)
+            expect(signedIn.tokens.accessTokenExpiresAt, equals: nil)
             try await client.revoke(signedIn.tokens, traceparent: nil)
-            #expect(mock.observations.snapshot().count("POST", "/auth/revoke") == 0)
+            expect(mock.observations.snapshot().count("POST", "/auth/revoke"), equals: 0)
         }
     }
 
@@ -64,8 +65,8 @@ struct UpstreamTokenClientTests {
             try await client.revoke(signedIn.tokens, traceparent: nil)
             let calls = mock.observations.snapshot().recent.filter { $0.path == "/auth/revoke" }
             let bearer = Secret(bytes: Array("Bearer ".utf8) + (signedIn.tokens.refreshToken?.bytes ?? []))
-            #expect(calls.count == 2)
-            #expect(Secret(try #require(calls.first?.values(of: "Authorization").first)) == bearer)
+            expect(calls.count, equals: 2)
+            expect(Secret(try require(calls.first?.values(of: "Authorization").first)), equals: bearer)
             mock.faults.failNext("POST", "/auth/revoke", statuses: [500])
             await #expect(throws: TokenClientError(.unreachable, in: .revoke, isUnjudged: true)) {
                 try await client.revoke(signedIn.tokens, traceparent: nil)
@@ -77,8 +78,8 @@ struct UpstreamTokenClientTests {
     func noUserCall() async throws {
         try await Upstreams.withMock(change: { $0.user = nil }) { mock, client in
             let signedIn = try await client.signIn(try Upstreams.credentials(), traceparent: nil, now: now)
-            #expect(signedIn.user.json == Array(#"{"email":"jo@example.com"}"#.utf8))
-            #expect(mock.observations.snapshot().total == 1)
+            expect(signedIn.user.json, equals: Array(#"{"email":"jo@example.com"}"#.utf8))
+            expect(mock.observations.snapshot().total, equals: 1)
         }
     }
 }

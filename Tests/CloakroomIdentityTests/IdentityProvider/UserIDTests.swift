@@ -24,7 +24,7 @@ struct UserIDTests {
             (#"{"id":9007199254740991}"#, "9007199254740991"), (#"{"id":" A "}"#, " A "),
         ])
     func found(json: String, id: String) {
-        #expect(account(json) == AccountName(userID: id, source: SessionSource(upstream: "api")))
+        expect(account(json), equals: AccountName(userID: id, source: SessionSource(upstream: "api")))
     }
 
     @Test(
@@ -34,16 +34,16 @@ struct UserIDTests {
             #"{"id":9007199254740993}"#, #"{"id":1e300}"#, #"{"id":1e-999}"#, #"{"ID":"17"}"#,
         ])
     func none(json: String) {
-        #expect(account(json) == nil)
-        #expect(account(#"{"id":"\#(String(repeating: "x", count: 256))"}"#) == nil)
-        #expect(account(#"{"id":"17"}"#, upstream(hasUser: false)) == nil)
+        expect(account(json), equals: nil)
+        expect(account(#"{"id":"\#(String(repeating: "x", count: 256))"}"#), equals: nil)
+        expect(account(#"{"id":"17"}"#, upstream(hasUser: false)), equals: nil)
     }
 
     @Test("Rule 35: is different for the same id at two upstreams")
     func sources() {
         let nested = upstream(id: "data.user.uid")
-        #expect(account(#"{"data":{"user":{"uid":"17"}}}"#, nested) == account(#"{"id":"17"}"#))
-        #expect(account(#"{"id":"17"}"#, upstream(source: "other")) != account(#"{"id":"17"}"#))
+        expect(account(#"{"data":{"user":{"uid":"17"}}}"#, nested), equals: account(#"{"id":"17"}"#))
+        expect(account(#"{"id":"17"}"#, upstream(source: "other")) != account(#"{"id":"17"}"#))
     }
 
     @Test(
@@ -69,9 +69,9 @@ struct UserIDTests {
                 try await Upstreams.withClient(configuration) { client in
                     do throws(TokenClientError) {
                         let update = try await client.updatedUser(of: session, replacing: tokens, traceparent: nil)
-                        #expect(kind == nil && update?.userJSON == Array(after.utf8))
+                        expect(kind == nil && update?.userJSON == Array(after.utf8))
                     } catch {
-                        #expect(error == kind.map { TokenClientError($0, in: .user) })
+                        expect(error, equals: kind.map { TokenClientError($0, in: .user) })
                     }
                 }
             }
@@ -87,8 +87,8 @@ struct UserIDTests {
             for email in ["jo@example.com", "j\u{f6}@example.com"] {
                 let signedIn = try await client.signIn(
                     try Upstreams.credentials(email), traceparent: nil, now: Upstreams.now)
-                #expect(signedIn.user.account == AccountName(userID: "17", source: SessionSource(upstream: "api")))
-                #expect(signedIn.user.name == AccountName(email: email))
+                expect(signedIn.user.account, equals: AccountName(userID: "17", source: SessionSource(upstream: "api")))
+                expect(signedIn.user.name, equals: AccountName(email: email))
             }
         }
     }

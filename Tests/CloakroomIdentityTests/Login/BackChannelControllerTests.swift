@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @testable import CloakroomIdentity
@@ -34,27 +35,27 @@ struct BackChannelControllerTests {
         ]
         gateway.provider.logout(.session(id: "sid-1", subject: nil))
         let response = await gateway.postLogout()
-        #expect(response == AccountResponse(status: 200))
-        #expect(await isActive(tickets) == [false, false, true, true, true])
-        #expect(gateway.provider.tokens == [Array("a.b.c".utf8)])
+        expect(response, equals: AccountResponse(status: 200))
+        await expect(isActive(tickets), equals: [false, false, true, true, true])
+        expect(gateway.provider.tokens, equals: [Array("a.b.c".utf8)])
         guard case .providerLogout(let ended, identity: "company") = gateway.observer.all.last else {
             Issue.record("no event")
             return
         }
-        #expect(ended.count == 2)
+        expect(ended.count, equals: 2)
         // The provider knows what it has ended.
-        #expect(!gateway.journal.all.contains { $0.hasPrefix("revoke") })
+        expect(!gateway.journal.all.contains { $0.hasPrefix("revoke") })
     }
 
     @Test("Identity rule 20: with a sub, the session also has to belong to it")
     func sessionOfSubject() async throws {
         let ticket = try await newSession()
         gateway.provider.logout(.session(id: "sid-1", subject: "al"))
-        #expect(await gateway.postLogout().status == 200)
-        #expect(await isActive([ticket]) == [true])
+        await expect(gateway.postLogout().status, equals: 200)
+        await expect(isActive([ticket]), equals: [true])
         gateway.provider.logout(.session(id: "sid-1", subject: "jo"), id: "jti-2")
-        #expect(await gateway.postLogout().status == 200)
-        #expect(await isActive([ticket]) == [false])
+        await expect(gateway.postLogout().status, equals: 200)
+        await expect(isActive([ticket]), equals: [false])
     }
 
     @Test("Identity rule 20: with a sid and a sub, the user's earlier sessions without a sid end too")
@@ -66,8 +67,8 @@ struct BackChannelControllerTests {
             try await newSession(sid: nil, at: now + .seconds(31)),
         ]
         gateway.provider.logout(.session(id: "sid-1", subject: "jo"))
-        #expect(await gateway.postLogout(at: now + .seconds(60)).status == 200)
-        #expect(await isActive(tickets) == [false, true, true, true])
+        await expect(gateway.postLogout(at: now + .seconds(60)).status, equals: 200)
+        await expect(isActive(tickets), equals: [false, true, true, true])
     }
 
     @Test("Identity rule 20: a sub alone ends the sessions from before iat, also if the provider's clock is behind")
@@ -80,8 +81,8 @@ struct BackChannelControllerTests {
             try await newSession(subject: "JO", sid: nil, at: now - .seconds(100)),
         ]
         gateway.provider.logout(.subject("jo"), at: now + .milliseconds(500))
-        #expect(await gateway.postLogout(at: now + .seconds(60)).status == 200)
-        #expect(await isActive(tickets) == [false, false, true, true])
+        await expect(gateway.postLogout(at: now + .seconds(60)).status, equals: 200)
+        await expect(isActive(tickets), equals: [false, false, true, true])
     }
 
     @Test("Identity rule 20: a user who signs in right after a logout arrived stays signed in, in the same second too")
@@ -92,8 +93,8 @@ struct BackChannelControllerTests {
             tickets.append(try await newSession(sid: nil, at: now + .milliseconds(milliseconds)))
         }
         gateway.provider.logout(.subject("jo"), at: now)
-        #expect(await gateway.postLogout(at: now + .milliseconds(500)).status == 200)
-        #expect(await isActive(tickets) == [false, false, true])
+        await expect(gateway.postLogout(at: now + .milliseconds(500)).status, equals: 200)
+        await expect(isActive(tickets), equals: [false, false, true])
     }
 
     @Test("Identity rule 20: the time of a session follows the clock of sessions, and iat the wall clock")
@@ -104,24 +105,24 @@ struct BackChannelControllerTests {
         let request = AccountRequest(
             endpoint: .backChannel, contentType: "application/x-www-form-urlencoded", body: Secret("logout_token=a"),
             now: LoginFixture.now.sessionTime + .seconds(62), wallTime: LoginFixture.now + .seconds(2))
-        #expect(await gateway.endpoints.respond(request).status == 200)
-        #expect(await isActive([ticket]) == [false])
+        await expect(gateway.endpoints.respond(request).status, equals: 200)
+        await expect(isActive([ticket]), equals: [false])
     }
 
     @Test("Identity rule 20: a token that was processed does nothing again, and neither does one about an unknown user")
     func replay() async throws {
         gateway.provider.logout(.session(id: "sid-1", subject: nil))
-        #expect(await gateway.postLogout() == AccountResponse(status: 200))
-        #expect(gateway.observer.all == [.providerLogout([], identity: "company")])
+        await expect(gateway.postLogout(), equals: AccountResponse(status: 200))
+        expect(gateway.observer.all, equals: [.providerLogout([], identity: "company")])
         // The mark of the logout ends with the longest login.
         let later = LoginFixture.now + .seconds(661)
-        #expect(await gateway.postLogout(at: LoginFixture.now + .seconds(60)) == AccountResponse(status: 200))
-        #expect(gateway.observer.all.count == 1)
+        await expect(gateway.postLogout(at: LoginFixture.now + .seconds(60)), equals: AccountResponse(status: 200))
+        expect(gateway.observer.all.count, equals: 1)
         let ticket = try await newSession(at: later)
-        #expect(await isActive([ticket]) == [true])
+        await expect(isActive([ticket]), equals: [true])
         gateway.provider.logout(.session(id: "sid-1", subject: nil), id: "jti-2", at: later)
-        #expect(await gateway.postLogout(at: later).status == 200)
-        #expect(await isActive([ticket]) == [false])
+        await expect(gateway.postLogout(at: later).status, equals: 200)
+        await expect(isActive([ticket]), equals: [false])
     }
 
     @Test(
@@ -131,12 +132,13 @@ struct BackChannelControllerTests {
         let ticket = try await newSession()
         gateway.provider.logout(.session(id: "sid-1", subject: nil))
         gateway.store.fail(operation, .unavailable)
-        #expect(await gateway.postLogout().problem == Problem(.storeUnavailable, retryAfter: 5))
-        #expect(gateway.observer.all.last == .providerLogoutFailed(identity: "company", reason: "store_unavailable"))
-        #expect(await isActive([ticket]) == [true])
+        await expect(gateway.postLogout().problem, equals: Problem(.storeUnavailable, retryAfter: 5))
+        expect(
+            gateway.observer.all.last, equals: .providerLogoutFailed(identity: "company", reason: "store_unavailable"))
+        await expect(isActive([ticket]), equals: [true])
         gateway.store.recover(operation)
-        #expect(await gateway.postLogout().status == 200)
-        #expect(await isActive([ticket]) == [false])
+        await expect(gateway.postLogout().status, equals: 200)
+        await expect(isActive([ticket]), equals: [false])
     }
 
     @Test("Identity rule 20: if the store fails halfway, the sessions that have ended are in the audit log")
@@ -144,14 +146,14 @@ struct BackChannelControllerTests {
         _ = try await newSession()
         gateway.provider.logout(.session(id: "sid-1", subject: nil))
         gateway.store.failAfterEnding()
-        #expect(await gateway.postLogout().status == 503)
+        await expect(gateway.postLogout().status, equals: 503)
         let events = gateway.observer.all.suffix(2)
         guard case .providerLogout(let ended, identity: "company") = events.first else {
             Issue.record("no event")
             return
         }
-        #expect(ended.count == 1)
-        #expect(events.last == .providerLogoutFailed(identity: "company", reason: "store_unavailable"))
+        expect(ended.count, equals: 1)
+        expect(events.last, equals: .providerLogoutFailed(identity: "company", reason: "store_unavailable"))
     }
 
     @Test(
@@ -167,16 +169,17 @@ struct BackChannelControllerTests {
         ] as [(String, String?)])
     func malformed(body: String, contentType: String?) async throws {
         let response = await gateway.postLogout(body, contentType: contentType)
-        #expect(response == AccountResponse(status: 400, content: .json(Array(#"{"error":"invalid_request"}"#.utf8))))
-        #expect(gateway.provider.tokens.isEmpty)
-        #expect(gateway.observer.all == [.providerLogoutFailed(identity: "company", reason: "malformed_request")])
+        expect(
+            response, equals: AccountResponse(status: 400, content: .json(Array(#"{"error":"invalid_request"}"#.utf8))))
+        expect(empty: gateway.provider.tokens)
+        expect(gateway.observer.all, equals: [.providerLogoutFailed(identity: "company", reason: "malformed_request")])
     }
 
     @Test("Other parameters, and parameters of the media type, are ignored")
     func tolerant() async throws {
         gateway.provider.logout(.subject("jo"))
         let type = "Application/X-WWW-Form-Urlencoded; charset=utf-8"
-        #expect(await gateway.postLogout("x=1&logout_token=a.b.c&y", contentType: type).status == 200)
+        await expect(gateway.postLogout("x=1&logout_token=a.b.c&y", contentType: type).status, equals: 200)
     }
 
     @Test("A rejected token is 400 and its reason is recorded; without keys the response is 503")
@@ -184,32 +187,33 @@ struct BackChannelControllerTests {
         let ticket = try await newSession()
         gateway.provider.logout(.failure(TokenClientError(.failed(.token(.nonceInLogoutToken)), in: .keys)))
         let response = await gateway.postLogout("logout_token=canary.token.x")
-        #expect(response.status == 400)
-        #expect(response.json == #"{"error":"invalid_request"}"#)
-        #expect(
-            gateway.observer.all.last == .providerLogoutFailed(identity: "company", reason: "nonce_in_logout_token"))
+        expect(response.status, equals: 400)
+        expect(response.json, equals: #"{"error":"invalid_request"}"#)
+        expect(
+            gateway.observer.all.last,
+            equals: .providerLogoutFailed(identity: "company", reason: "nonce_in_logout_token"))
         gateway.provider.logout(.failure(TokenClientError(.unreachable, in: .keys)))
-        #expect(await gateway.postLogout().problem == Problem(.identityUnavailable, retryAfter: 5))
-        #expect(await isActive([ticket]) == [true])
-        #expect(!"\(gateway.observer.all)".contains("canary"))
+        await expect(gateway.postLogout().problem, equals: Problem(.identityUnavailable, retryAfter: 5))
+        await expect(isActive([ticket]), equals: [true])
+        expect(!"\(gateway.observer.all)".contains("canary"))
     }
 
     @Test("No cookie is read or set: the presented session does not matter")
     func cookies() async throws {
         let ticket = try await newSession(sid: "sid-2")
         gateway.provider.logout(.session(id: "sid-1", subject: nil))
-        #expect(await gateway.postLogout(ticket: ticket).fields.isEmpty)
-        #expect(await isActive([ticket]) == [true])
+        await expect(empty: gateway.postLogout(ticket: ticket).fields)
+        await expect(isActive([ticket]), equals: [true])
     }
 
     @Test("Several providers have an endpoint each, and a token is verified by its own only")
     func severalProviders() async throws {
         let gateway = try LoginEndpoints(hasPartner: true)
         gateway.partner.logout(.subject("jo"))
-        #expect(await gateway.postLogout(name: "partner").status == 200)
-        #expect(gateway.partner.tokens.count == 1 && gateway.provider.tokens.isEmpty)
-        #expect(await gateway.postLogout(name: "company").status == 503)
-        #expect(await gateway.postLogout(name: nil).problem?.status == 404)
+        await expect(gateway.postLogout(name: "partner").status, equals: 200)
+        expect(gateway.partner.tokens.count == 1 && gateway.provider.tokens.isEmpty)
+        await expect(gateway.postLogout(name: "company").status, equals: 503)
+        await expect(gateway.postLogout(name: nil).problem?.status, equals: 404)
     }
 }
 
@@ -239,23 +243,23 @@ struct LogoutDuringLoginTests {
         gateway.provider.state { $0.providerSession = login.1 }
         gateway.provider.logout(login.0, at: time)
         let logout: @Sendable () async -> Void = { [gateway] in
-            #expect(await gateway.postLogout(at: time).status == 200)
+            await expect(gateway.postLogout(at: time).status, equals: 200)
         }
         let query = try await browser.begin()
         if moment == 0 { await logout() }
         if moment == 1 { gateway.provider.onRedeem(logout) }
         let response = await browser.callback(query, at: time)
         if moment == 2 {
-            #expect(response.status == 303)
+            expect(response.status, equals: 303)
             await logout()
-            #expect(await gateway.whoAmI(browser.ticket).problem?.reason == .revoked)
+            await expect(gateway.whoAmI(browser.ticket).problem?.reason, equals: .revoked)
         } else {
-            #expect(response.status == 403)
-            #expect(response.html?.contains("You were not signed in.") == true)
-            #expect(gateway.lastLogin?.outcome == .loggedOut)
-            #expect(browser.cookies.isEmpty)
+            expect(response.status, equals: 403)
+            expect(response.html?.contains("You were not signed in."), equals: true)
+            expect(gateway.lastLogin?.outcome, equals: .loggedOut)
+            expect(empty: browser.cookies)
         }
-        #expect(gateway.store.count == 0)
+        expect(gateway.store.count, equals: 0)
     }
 
     @Test(
@@ -266,20 +270,20 @@ struct LogoutDuringLoginTests {
         let query = try await browser.begin()
         // The search does not take place; the provider will send the token again.
         gateway.store.fail(.endAll, .unavailable)
-        #expect(await gateway.postLogout().status == 503)
-        #expect(await browser.callback(query).status == 403)
-        #expect(gateway.store.count == 0)
+        await expect(gateway.postLogout().status, equals: 503)
+        await expect(browser.callback(query).status, equals: 403)
+        expect(gateway.store.count, equals: 0)
     }
 
     @Test("Identity rule 21: does not concern a login that began afterwards", arguments: targets)
     func later(target: LogoutTarget) async throws {
         gateway.provider.logout(target)
-        #expect(await gateway.postLogout().status == 200)
+        await expect(gateway.postLogout().status, equals: 200)
         // The next session at the provider may have the same name.
         for sid in ["sid-1", "sid-2", nil] {
             gateway.provider.state { $0.providerSession = sid }
             // In the same second.
-            #expect(try await LoginBrowser(gateway).signIn(at: LoginFixture.now + .milliseconds(1)).status == 303)
+            try await expect(LoginBrowser(gateway).signIn(at: LoginFixture.now + .milliseconds(1)).status, equals: 303)
         }
     }
 
@@ -287,13 +291,13 @@ struct LogoutDuringLoginTests {
     func others() async throws {
         let gateway = try LoginEndpoints(hasPartner: true)
         gateway.partner.logout(.subject("jo"), at: LoginFixture.now + .seconds(5))
-        #expect(await gateway.postLogout(name: "partner", at: LoginFixture.now + .seconds(5)).status == 200)
+        await expect(gateway.postLogout(name: "partner", at: LoginFixture.now + .seconds(5)).status, equals: 200)
         gateway.partner.logout(.session(id: "sid-1", subject: nil), id: "jti-2")
-        #expect(await gateway.postLogout(name: "partner").status == 200)
+        await expect(gateway.postLogout(name: "partner").status, equals: 200)
         gateway.provider.logout(.subject("al"), at: LoginFixture.now + .seconds(5))
-        #expect(await gateway.postLogout(name: "company", at: LoginFixture.now + .seconds(5)).status == 200)
+        await expect(gateway.postLogout(name: "company", at: LoginFixture.now + .seconds(5)).status, equals: 200)
         let browser = LoginBrowser(gateway)
         let query = try await browser.begin()
-        #expect(await browser.callback(query, name: "company", at: LoginFixture.now + .seconds(9)).status == 303)
+        await expect(browser.callback(query, name: "company", at: LoginFixture.now + .seconds(9)).status, equals: 303)
     }
 }

@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @testable import CloakroomIdentity
@@ -14,12 +15,12 @@ struct CallbackQueryTests {
     @Test("has a code or an error, and possibly an issuer; others are ignored")
     func good() throws {
         let query = try read("state=#&code=a%2Fb&iss=https%3A%2F%2Fid.example.com&session_state=x&x=")
-        #expect(query.state == LoginFixture.secrets(1).state)
-        #expect(query.outcome == .code(Secret("a/b")))
-        #expect(query.issuer == "https://id.example.com")
+        expect(query.state, equals: LoginFixture.secrets(1).state)
+        expect(query.outcome, equals: .code(Secret("a/b")))
+        expect(query.issuer, equals: "https://id.example.com")
         let failed = try read("error=access_denied&error_description=%3Cscript%3E&state=#")
-        #expect(failed.outcome == .error("access_denied"))
-        #expect(failed.issuer == nil)
+        expect(failed.outcome, equals: .error("access_denied"))
+        expect(failed.issuer, equals: nil)
     }
 
     @Test(
@@ -45,7 +46,7 @@ struct CallbackQueryTests {
     @Test("A query is at most 4 KiB and a code at most 2 KiB long")
     func limits() throws {
         let code = String(repeating: "c", count: 2_048)
-        #expect(try read("state=#&code=\(code)").outcome == .code(Secret(code)))
+        try expect(read("state=#&code=\(code)").outcome, equals: .code(Secret(code)))
         #expect(throws: CallbackQuery.ParseError.code) { try read("state=#&code=\(code)c") }
         let start = "state=#&code=a&x=".replacing("#", with: Self.state)
         let filler = String(repeating: "x", count: 4_096 - start.utf8.count)
@@ -69,8 +70,8 @@ struct CallbackQueryTests {
                 }
             }
             guard let query = try? CallbackQuery(bytes) else { continue }
-            #expect(query.state.count == 32)
-            if case .code(let code) = query.outcome { #expect((1...2_048).contains(code.bytes.count)) }
+            expect(query.state.count, equals: 32)
+            if case .code(let code) = query.outcome { expect((1...2_048).contains(code.bytes.count)) }
         }
     }
 }
@@ -96,11 +97,11 @@ struct CallbackCheckTests {
 
     @Test("returns the code of a login that this browser began")
     func good() throws {
-        #expect(try failure("code=a", login: login, expecting: expected) == nil)
-        #expect(try failure("code=a&iss=https%3A%2F%2Fid.example.com", login: login, expecting: expected) == nil)
+        try expect(failure("code=a", login: login, expecting: expected), equals: nil)
+        try expect(failure("code=a&iss=https%3A%2F%2Fid.example.com", login: login, expecting: expected), equals: nil)
         var announcing = expected
         announcing.announcesIssuer = true
-        #expect(try failure("code=a&iss=https%3A%2F%2Fid.example.com", login: login, expecting: announcing) == nil)
+        try expect(failure("code=a&iss=https%3A%2F%2Fid.example.com", login: login, expecting: announcing), equals: nil)
     }
 
     @Test("Identity rule 5: a mix-up is rejected, errors included")
@@ -110,12 +111,12 @@ struct CallbackCheckTests {
                 "https%3A%2F%2Fevil.example", "https%3A%2F%2Fid.example.com%2F", "https%3A%2F%2FID.example.com",
             ] {
                 let failure = try failure("\(outcome)&iss=\(issuer)", login: login, expecting: expected)
-                #expect(failure?.reason == .issuerMismatch)
-                #expect(failure?.effects.code == .loginFailed)
+                expect(failure?.reason, equals: .issuerMismatch)
+                expect(failure?.effects.code, equals: .loginFailed)
             }
             var announcing = expected
             announcing.announcesIssuer = true
-            #expect(try failure(outcome, login: login, expecting: announcing)?.reason == .issuerMissing)
+            try expect(failure(outcome, login: login, expecting: announcing)?.reason, equals: .issuerMissing)
         }
     }
 
@@ -123,19 +124,19 @@ struct CallbackCheckTests {
     func otherIdentity() throws {
         var other = expected
         other.identity = "partner"
-        #expect(try failure("code=a", login: login, expecting: other)?.reason == .otherIdentity)
+        try expect(failure("code=a", login: login, expecting: other)?.reason, equals: .otherIdentity)
         other = expected
         other.issuer = "https://new.example.com"
-        #expect(try failure("code=a", login: login, expecting: other)?.reason == .otherIdentity)
+        try expect(failure("code=a", login: login, expecting: other)?.reason, equals: .otherIdentity)
     }
 
     @Test("Identity rule 4: without a login the response is login_expired, whatever the query has")
     func noLogin() throws {
         for outcome in ["code=a", "error=access_denied"] {
             let failure = try failure(outcome, login: nil, expecting: expected)
-            #expect(failure?.reason == .noPendingLogin)
-            #expect(failure?.effects.code == .loginExpired)
-            #expect(failure?.effects.code.status == 400)
+            expect(failure?.reason, equals: .noPendingLogin)
+            expect(failure?.effects.code, equals: .loginExpired)
+            expect(failure?.effects.code.status, equals: 400)
         }
     }
 
@@ -150,8 +151,8 @@ struct CallbackCheckTests {
         ])
     func errors(code: String, problem: ProblemCode, status: Int) throws {
         let failure = try failure("error=\(code)", login: login, expecting: expected)
-        #expect(failure?.effects.code == problem)
-        #expect(failure?.effects.code.status == status)
-        #expect(failure?.providerCode == code)
+        expect(failure?.effects.code, equals: problem)
+        expect(failure?.effects.code.status, equals: status)
+        expect(failure?.providerCode, equals: code)
     }
 }

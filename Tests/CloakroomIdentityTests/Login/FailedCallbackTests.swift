@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @testable import CloakroomIdentity
@@ -23,16 +24,16 @@ struct FailedCallbackTests {
         let response = await browser.callback(
             try browser.returned(
                 "error=\(code)&error_description=canary-%3Cscript%3E&error_uri=https%3A%2F%2Fcanary.example"))
-        #expect(response.status == status)
-        #expect(response.html?.contains("href=\"/home\"") == true)
-        #expect(!response.everything.contains("canary"))
-        #expect(gateway.lastLogin?.reason == reason)
-        #expect(response.loginFailure == "callback: \(reason)")
+        expect(response.status, equals: status)
+        expect(response.html?.contains("href=\"/home\""), equals: true)
+        expect(!response.everything.contains("canary"))
+        expect(gateway.lastLogin?.reason, equals: reason)
+        expect(response.loginFailure, equals: "callback: \(reason)")
         // A browser states no outage of the provider: any client can send such a callback.
-        if code == "temporarily_unavailable" { #expect(gateway.lastLogin?.outcome == .denied) }
-        #expect(!"\(gateway.observer.all)".contains("canary"))
-        #expect(browser.cookies.isEmpty)
-        #expect(gateway.provider.redemptions.isEmpty)
+        if code == "temporarily_unavailable" { expect(gateway.lastLogin?.outcome, equals: .denied) }
+        expect(!"\(gateway.observer.all)".contains("canary"))
+        expect(empty: browser.cookies)
+        expect(empty: gateway.provider.redemptions)
     }
 
     @Test(
@@ -49,8 +50,8 @@ struct FailedCallbackTests {
             guard !isThrottled else { break }
             isThrottled = await browser.callback(try browser.returned(callback)).status == 429
         }
-        #expect(isThrottled == counts)
-        #expect(gateway.provider.redemptions.isEmpty)
+        expect(isThrottled, equals: counts)
+        expect(empty: gateway.provider.redemptions)
     }
 
     @Test(
@@ -65,12 +66,12 @@ struct FailedCallbackTests {
     func redemptionFails(kind: TokenClientError.Kind, status: Int, reason: String) async throws {
         gateway.provider.failRedeem(TokenClientError(kind, in: .code))
         let response = try await browser.signIn()
-        #expect(response.status == status)
-        #expect(response.loginFailure == "code: \(reason)")
-        #expect(!response.everything.contains("canary"))
-        #expect(gateway.lastLogin?.reason == reason)
-        #expect(browser.cookies.isEmpty)
-        #expect(gateway.store.count == 0)
+        expect(response.status, equals: status)
+        expect(response.loginFailure, equals: "code: \(reason)")
+        expect(!response.everything.contains("canary"))
+        expect(gateway.lastLogin?.reason, equals: reason)
+        expect(empty: browser.cookies)
+        expect(gateway.store.count, equals: 0)
     }
 
     @Test(
@@ -79,9 +80,9 @@ struct FailedCallbackTests {
             as [(Int, Int, String?)])
     func sessionIsTooShort(seconds: Int, status: Int, reason: String?) async throws {
         gateway.provider.end(by: LoginFixture.now + .seconds(seconds))
-        #expect(try await browser.signIn().status == status)
-        #expect(gateway.lastLogin?.reason == reason)
-        #expect(gateway.store.count == (status == 502 ? 0 : 1))
+        try await expect(browser.signIn().status, equals: status)
+        expect(gateway.lastLogin?.reason, equals: reason)
+        expect(gateway.store.count, equals: (status == 502 ? 0 : 1))
     }
 
     @Test(
@@ -90,13 +91,13 @@ struct FailedCallbackTests {
     func tokenIsTooShort(seconds: Int, hasRefreshToken: Bool, status: Int) async throws {
         gateway.provider.issue(for: .seconds(seconds), hasRefreshToken: hasRefreshToken)
         let response = try await browser.signIn()
-        #expect(response.status == status && (response.location == nil) == (status == 502))
-        #expect(gateway.lastLogin?.reason == (status == 502 ? "token_too_short" : nil))
-        #expect(gateway.store.count == (status == 502 ? 0 : 1))
-        #expect(browser.loginCookies.isEmpty)
+        expect(response.status == status && (response.location == nil) == (status == 502))
+        expect(gateway.lastLogin?.reason, equals: (status == 502 ? "token_too_short" : nil))
+        expect(gateway.store.count, equals: (status == 502 ? 0 : 1))
+        expect(empty: browser.loginCookies)
         guard status == 502 else { return }
-        #expect(response.loginFailure == "callback: token_too_short")
-        #expect(response.html?.contains("until the operator corrects the configuration") == true)
+        expect(response.loginFailure, equals: "callback: token_too_short")
+        expect(response.html?.contains("until the operator corrects the configuration"), equals: true)
     }
 
     @Test(
@@ -104,9 +105,9 @@ struct FailedCallbackTests {
     )
     func unrepresentableClaim() async throws {
         gateway.provider.state { $0.claims = Array(#"{"groups":{"staff":true}}"#.utf8) }
-        #expect(try await browser.signIn().status == 502)
-        #expect(gateway.lastLogin?.reason == "unsupported_claim:groups")
-        #expect(gateway.store.count == 0)
+        try await expect(browser.signIn().status, equals: 502)
+        expect(gateway.lastLogin?.reason, equals: "unsupported_claim:groups")
+        expect(gateway.store.count, equals: 0)
     }
 
     @Test("Identity rule 10: all but navigations get a problem document; the configured sentence is used in both")
@@ -114,10 +115,10 @@ struct FailedCallbackTests {
         let gateway = try LoginEndpoints(messages: [.loginExpired: "Bitte noch einmal."])
         let browser = LoginBrowser(gateway)
         let query = "state=\(Base64URL.encode(LoginFixture.secrets(1).state))&code=a"
-        #expect(await browser.callback(query).html?.contains("<h1>Bitte noch einmal.</h1>") == true)
+        await expect(browser.callback(query).html?.contains("<h1>Bitte noch einmal.</h1>"), equals: true)
         let fetched = FetchMetadata(isGET: true, mode: "cors", destination: "empty")
-        let problem = try #require(await browser.callback(query, metadata: fetched).problem)
-        #expect(problem == Problem(.loginExpired, detail: "Bitte noch einmal."))
+        let problem = try await require(browser.callback(query, metadata: fetched).problem)
+        expect(problem, equals: Problem(.loginExpired, detail: "Bitte noch einmal."))
     }
 
     @Test(
@@ -127,14 +128,14 @@ struct FailedCallbackTests {
         let query = try await browser.begin()
         gateway.store.fail(operation, .unavailable)
         let response = await browser.callback(query)
-        #expect(response.status == 503)
-        #expect(response.values(of: "Retry-After") == ["5"])
-        #expect(response.html?.contains("Sessions are not available") == true)
-        #expect(gateway.provider.redemptions.isEmpty)
-        #expect(browser.loginCookies.count == 1)
+        expect(response.status, equals: 503)
+        expect(response.values(of: "Retry-After"), equals: ["5"])
+        expect(response.html?.contains("Sessions are not available"), equals: true)
+        expect(empty: gateway.provider.redemptions)
+        expect(browser.loginCookies.count, equals: 1)
         gateway.store.recover(operation)
-        #expect(await browser.callback(query).status == 303)
-        #expect(gateway.provider.redemptions.count == 1)
+        await expect(browser.callback(query).status, equals: 303)
+        expect(gateway.provider.redemptions.count, equals: 1)
     }
 
     @Test("Before the metadata of the provider are known no code is spent; the login can be completed afterwards")
@@ -142,17 +143,17 @@ struct FailedCallbackTests {
         let query = try await browser.begin()
         gateway.provider.becomeReady(false)
         let response = await browser.callback(query)
-        #expect(response.status == 503)
-        #expect(response.values(of: "Retry-After") == ["5"])
-        #expect(gateway.lastLogin?.reason == "provider_not_ready")
-        #expect(gateway.provider.redemptions.isEmpty)
-        #expect(browser.loginCookies.count == 1)
+        expect(response.status, equals: 503)
+        expect(response.values(of: "Retry-After"), equals: ["5"])
+        expect(gateway.lastLogin?.reason, equals: "provider_not_ready")
+        expect(empty: gateway.provider.redemptions)
+        expect(browser.loginCookies.count, equals: 1)
         // A browser without the login does not wait for the provider.
         let other = LoginBrowser(gateway)
-        #expect(await other.callback(query).status == 400)
+        await expect(other.callback(query).status, equals: 400)
         gateway.provider.becomeReady(true)
-        #expect(await browser.callback(query).status == 303)
-        #expect(gateway.provider.redemptions.count == 1)
+        await expect(browser.callback(query).status, equals: 303)
+        expect(gateway.provider.redemptions.count, equals: 1)
     }
 
     @Test(
@@ -162,44 +163,44 @@ struct FailedCallbackTests {
         _ = try await browser.signIn()
         let earlier = browser.ticket
         gateway.store.fail(.create, kind)
-        #expect(try await browser.signIn().status == 503)
+        try await expect(browser.signIn().status, equals: 503)
         gateway.store.recover(.create)
-        #expect(browser.ticket == earlier && browser.loginCookies.isEmpty)
-        #expect(await gateway.whoAmI(earlier).status == 200)
-        #expect(gateway.store.count == 1)
-        #expect(gateway.lastLogin?.outcome == .storeError)
+        expect(browser.ticket == earlier && browser.loginCookies.isEmpty)
+        await expect(gateway.whoAmI(earlier).status, equals: 200)
+        expect(gateway.store.count, equals: 1)
+        expect(gateway.lastLogin?.outcome, equals: .storeError)
         // With the new tokens the provider would end its own session, to which the earlier one belongs.
         await gateway.endpoints.revocations.finish(within: .seconds(10))
-        #expect(!gateway.journal.all.contains { $0.hasPrefix("revoke") })
+        expect(!gateway.journal.all.contains { $0.hasPrefix("revoke") })
     }
 
     @Test("Identity rule 27: if the marks cannot be read after the session was created, it ends")
     func marksUnreadable() async throws {
         let store = gateway.store
         gateway.provider.onRedeem { store.fail(.mark, .unavailable) }
-        #expect(try await browser.signIn().status == 503)
-        #expect(browser.cookies.isEmpty)
-        #expect(gateway.store.count == 0)
+        try await expect(browser.signIn().status, equals: 503)
+        expect(empty: browser.cookies)
+        expect(gateway.store.count, equals: 0)
     }
 
     @Test("Identity rule 10: failures are counted by address, with those of passwords; then no code is spent")
     func throttled() async throws {
         gateway.provider.failRedeem(TokenClientError(.denied("invalid_grant"), in: .code))
-        for _ in 0..<29 { #expect(try await browser.signIn().status == 502) }
+        for _ in 0..<29 { try await expect(browser.signIn().status, equals: 502) }
         // Two logins are in progress when the limit is reached.
         let last = try await browser.begin()
-        #expect(try await browser.signIn().status == 502)
+        try await expect(browser.signIn().status, equals: 502)
         gateway.provider.failRedeem(nil)
         let response = await browser.callback(last)
-        #expect(response.status == 429)
-        #expect(response.values(of: "Retry-After") == ["600"])
-        #expect(gateway.provider.redemptions.count == 30)
-        #expect(gateway.lastLogin?.outcome == .throttled)
-        #expect(browser.loginCookies.count == 1)
-        #expect(await browser.login().status == 429)
+        expect(response.status, equals: 429)
+        expect(response.values(of: "Retry-After"), equals: ["600"])
+        expect(gateway.provider.redemptions.count, equals: 30)
+        expect(gateway.lastLogin?.outcome, equals: .throttled)
+        expect(browser.loginCookies.count, equals: 1)
+        await expect(browser.login().status, equals: 429)
         let other = LoginBrowser(gateway, peer: "192.0.2.2")
-        #expect(try await other.signIn().status == 303)
-        #expect(await browser.callback(last, at: LoginFixture.now + .seconds(600)).status == 303)
+        try await expect(other.signIn().status, equals: 303)
+        await expect(browser.callback(last, at: LoginFixture.now + .seconds(600)).status, equals: 303)
     }
 
     @Test("Identity rule 10: failures with passwords count for logins too, and the reverse")
@@ -213,10 +214,10 @@ struct FailedCallbackTests {
                     origin: AuditContext(peer: browser.peer))
             ).problem?.status ?? 0
         }
-        for name in 0..<15 { #expect(await enter(name) == 401) }
-        for _ in 0..<15 { #expect(try await browser.signIn().status == 502) }
-        #expect(await enter(15) == 429)
-        #expect(await browser.login().status == 429)
+        for name in 0..<15 { await expect(enter(name), equals: 401) }
+        for _ in 0..<15 { try await expect(browser.signIn().status, equals: 502) }
+        await expect(enter(15), equals: 429)
+        await expect(browser.login().status, equals: 429)
     }
 
     @Test(
@@ -227,12 +228,12 @@ struct FailedCallbackTests {
         ])
     func notCounted(kind: TokenClientError.Kind, status: Int) async throws {
         gateway.provider.failRedeem(TokenClientError(kind, in: .code))
-        for _ in 0..<40 { #expect(try await browser.signIn().status == status) }
+        for _ in 0..<40 { try await expect(browser.signIn().status, equals: status) }
         gateway.provider.failRedeem(nil)
         for _ in 0..<40 {
             _ = await browser.callback("state=\(Base64URL.encode(LoginFixture.secrets(1).state))&code=a")
         }
-        for _ in 0..<40 { #expect(try await browser.signIn().status == 303) }
+        for _ in 0..<40 { try await expect(browser.signIn().status, equals: 303) }
     }
 
     @Test(
@@ -245,21 +246,21 @@ struct FailedCallbackTests {
         func replay() async -> AccountResponse {
             await LoginBrowser(gateway, cookies: cookies).callback(query)
         }
-        for _ in 0..<100 { #expect(await replay().status != 429) }
+        for _ in 0..<100 { await expect(replay().status != 429) }
         let states = gateway.store.throttleStates
         let response = await replay()
-        #expect(response.status == 429 && response.values(of: "Retry-After") == ["600"])
+        expect(response.status == 429 && response.values(of: "Retry-After") == ["600"])
         // It was rejected without a write, and it counts for its address only.
-        #expect(gateway.store.throttleStates == states)
-        #expect(gateway.provider.redemptions.isEmpty)
-        #expect(try await LoginBrowser(gateway, peer: "192.0.2.2").signIn().status == 303)
+        expect(gateway.store.throttleStates, equals: states)
+        expect(empty: gateway.provider.redemptions)
+        try await expect(LoginBrowser(gateway, peer: "192.0.2.2").signIn().status, equals: 303)
         let later = LoginFixture.now + .seconds(600)
-        #expect(await LoginBrowser(gateway).login(at: later).status == 303)
+        await expect(LoginBrowser(gateway).login(at: later).status, equals: 303)
     }
 
     @Test("All logins of an address are limited together, successful ones too")
     func attempts() async throws {
-        for _ in 0..<100 { #expect(try await browser.signIn().status == 303) }
-        #expect(await browser.login().status == 429)
+        for _ in 0..<100 { try await expect(browser.signIn().status, equals: 303) }
+        await expect(browser.login().status, equals: 429)
     }
 }

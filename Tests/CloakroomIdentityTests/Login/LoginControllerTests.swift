@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @testable import CloakroomIdentity
@@ -15,20 +16,20 @@ struct LoginControllerTests {
         let gateway = try LoginEndpoints(hasPartner: true)
         let browser = LoginBrowser(gateway)
         let response = await browser.login("returnTo=%2Fepisodes%3Fpage%3D2")
-        #expect(response.status == 303)
-        let state = Base64URL.encode(try #require(gateway.provider.secrets.first).state)
-        #expect(response.location == "https://id.example.com/authorize?state=\(state)")
-        #expect(response.values(of: "Referrer-Policy") == ["no-referrer"])
-        #expect(response.content == .none)
+        expect(response.status, equals: 303)
+        let state = Base64URL.encode(try require(gateway.provider.secrets.first).state)
+        expect(response.location, equals: "https://id.example.com/authorize?state=\(state)")
+        expect(response.values(of: "Referrer-Policy"), equals: ["no-referrer"])
+        expect(response.content, equals: .none)
         let cookies = response.values(of: "Set-Cookie")
-        #expect(cookies.count == 1)
-        #expect(cookies.allSatisfy { $0.hasSuffix("; Path=/; HttpOnly; Secure; SameSite=Lax; Max-Age=600") })
-        let login = try #require(LoginFixture.pending(browser.loginCookies))
-        #expect(login.returnTarget == "/episodes?page=2")
-        #expect(login.startedAt == LoginEndpoints.now)
-        #expect(login.replaces == nil && login.route == nil && login.subjectHash == nil && !login.isPersistent)
-        #expect(gateway.observer.all == [.loginBegan(identity: "company")])
-        #expect(gateway.journal.all.isEmpty)
+        expect(cookies.count, equals: 1)
+        expect(cookies.allSatisfy { $0.hasSuffix("; Path=/; HttpOnly; Secure; SameSite=Lax; Max-Age=600") })
+        let login = try require(LoginFixture.pending(browser.loginCookies))
+        expect(login.returnTarget, equals: "/episodes?page=2")
+        expect(login.startedAt, equals: LoginEndpoints.now)
+        expect(login.replaces == nil && login.route == nil && login.subjectHash == nil && !login.isPersistent)
+        expect(gateway.observer.all, equals: [.loginBegan(identity: "company")])
+        expect(empty: gateway.journal.all)
     }
 
     @Test("Identity rule 1: every login has its own secrets, and reveals none but the state")
@@ -37,10 +38,10 @@ struct LoginControllerTests {
         for _ in 0..<50 {
             let browser = LoginBrowser(gateway)
             let response = await browser.login()
-            let secrets = try #require(gateway.provider.secrets.last)
-            for value in [secrets.state, secrets.nonce, secrets.verifier] { #expect(seen.insert(value).inserted) }
-            let location = try #require(response.location)
-            #expect(!location.contains(Base64URL.encode(secrets.verifier)))
+            let secrets = try require(gateway.provider.secrets.last)
+            for value in [secrets.state, secrets.nonce, secrets.verifier] { expect(seen.insert(value).inserted) }
+            let location = try require(response.location)
+            expect(!location.contains(Base64URL.encode(secrets.verifier)))
         }
     }
 
@@ -60,19 +61,19 @@ struct LoginControllerTests {
         ])
     func xhrIsNeverRedirected(metadata: FetchMetadata) async throws {
         let response = await browser.login(metadata: metadata)
-        #expect(response.problem?.status == 403)
-        #expect(response.problem?.code == .crossSite)
-        #expect(response.location == nil)
-        #expect(response.values(of: "Set-Cookie").isEmpty)
-        #expect(response.values(of: "Vary") == [FetchMetadata.vary])
-        #expect(gateway.provider.secrets.isEmpty)
-        #expect(gateway.observer.all.isEmpty)
+        expect(response.problem?.status, equals: 403)
+        expect(response.problem?.code, equals: .crossSite)
+        expect(response.location, equals: nil)
+        expect(empty: response.values(of: "Set-Cookie"))
+        expect(response.values(of: "Vary"), equals: [FetchMetadata.vary])
+        expect(empty: gateway.provider.secrets)
+        expect(empty: gateway.observer.all)
     }
 
     @Test("A browser without Fetch Metadata that accepts HTML begins a login")
     func oldBrowser() async throws {
         let metadata = FetchMetadata(isGET: true, accept: "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8")
-        #expect(await browser.login(metadata: metadata).status == 303)
+        await expect(browser.login(metadata: metadata).status, equals: 303)
     }
 
     @Test("The identity is chosen by its name; each has a redirect URI of its own")
@@ -80,9 +81,9 @@ struct LoginControllerTests {
         let gateway = try LoginEndpoints(hasPartner: true)
         let browser = LoginBrowser(gateway)
         let response = await browser.login("identity=partner&unknown=1")
-        #expect(response.location?.hasPrefix("https://id.partner.example/authorize?") == true)
-        #expect(gateway.provider.secrets.isEmpty)
-        #expect(gateway.observer.all == [.loginBegan(identity: "partner")])
+        expect(response.location?.hasPrefix("https://id.partner.example/authorize?"), equals: true)
+        expect(empty: gateway.provider.secrets)
+        expect(gateway.observer.all, equals: [.loginBegan(identity: "partner")])
     }
 
     @Test(
@@ -94,10 +95,10 @@ struct LoginControllerTests {
         ])
     func malformed(query: String) async throws {
         let response = await browser.login(query)
-        #expect(response.status == 400)
-        #expect(response.html?.contains("The parameters of the sign-in are invalid.") == true)
-        #expect(response.values(of: "Set-Cookie").isEmpty)
-        #expect(gateway.provider.secrets.isEmpty)
+        expect(response.status, equals: 400)
+        expect(response.html?.contains("The parameters of the sign-in are invalid."), equals: true)
+        expect(empty: response.values(of: "Set-Cookie"))
+        expect(empty: gateway.provider.secrets)
     }
 
     @Test(
@@ -115,25 +116,25 @@ struct LoginControllerTests {
             ("%2F%E2%80%A6", "/home"), ("%2F%00", "/home"),
         ])
     func returnToLeadsOnlyToRoutes(requested: String, target: String) async throws {
-        #expect(try await browser.signIn("returnTo=\(requested)").location == target)
+        try await expect(browser.signIn("returnTo=\(requested)").location, equals: target)
     }
 
     @Test("Identity rule 3: at the limit the oldest login makes way, unreadable cookies first; the new one never fails")
     func oldestPendingLoginMakesWay() async throws {
         for second in 0..<5 { _ = await browser.login(at: LoginFixture.now + .seconds(Int64(second))) }
-        #expect(browser.loginCookies.count == 3)
+        expect(browser.loginCookies.count, equals: 3)
         browser.set(ReceivedCookie(name: "__Host-cloakroom-login-AAAAAAAA", value: Array("forged".utf8)))
         browser.set(
             ReceivedCookie(name: "__Host-cloakroom-login-BBBBBBBB", value: Array(repeating: 0x61, count: 4_000)))
         let response = await browser.login(at: LoginFixture.now + .seconds(5))
-        #expect(response.status == 303)
-        #expect(browser.loginCookies.count == 3)
+        expect(response.status, equals: 303)
+        expect(browser.loginCookies.count, equals: 3)
         // The three latest can be completed, each in its tab.
         for index in 3...5 {
             let query = try browser.returned(login: index)
-            #expect(await browser.callback(query, at: LoginFixture.now + .seconds(6)).status == 303)
+            await expect(browser.callback(query, at: LoginFixture.now + .seconds(6)).status, equals: 303)
         }
-        #expect(await browser.callback(try browser.returned(login: 2)).status == 400)
+        await expect(browser.callback(try browser.returned(login: 2)).status, equals: 400)
     }
 
     @Test(
@@ -148,32 +149,32 @@ struct LoginControllerTests {
     func providerFails(kind: TokenClientError.Kind, status: Int, reason: String) async throws {
         gateway.provider.failLogin(TokenClientError(kind, in: .push))
         let response = await browser.login("returnTo=%2Fepisodes")
-        #expect(response.status == status)
-        #expect(response.html?.contains("href=\"/home\"") == true)
-        #expect(response.values(of: "Set-Cookie").isEmpty)
-        #expect(response.values(of: "Retry-After") == (status == 503 ? ["5"] : []))
-        #expect(!response.everything.contains("canary"))
-        #expect(gateway.lastLogin?.reason == reason)
+        expect(response.status, equals: status)
+        expect(response.html?.contains("href=\"/home\""), equals: true)
+        expect(empty: response.values(of: "Set-Cookie"))
+        expect(response.values(of: "Retry-After"), equals: (status == 503 ? ["5"] : []))
+        expect(!response.everything.contains("canary"))
+        expect(gateway.lastLogin?.reason, equals: reason)
         let misconfigured = gateway.observer.all.contains(
             .identityMisconfigured(.invalidClient, in: .push, of: "company"))
-        #expect(misconfigured == (kind == .misconfigured(.invalidClient)))
-        #expect(!"\(gateway.observer.all)".contains("canary"))
+        expect(misconfigured, equals: (kind == .misconfigured(.invalidClient)))
+        expect(!"\(gateway.observer.all)".contains("canary"))
     }
 
     @Test("Identity rule 27: without the store no login begins, with and without a session")
     func storeDown() async throws {
         gateway.store.fail(.throttle, .unavailable)
-        #expect(await browser.login().status == 503)
+        await expect(browser.login().status, equals: 503)
         gateway.store.recover(.throttle)
         _ = try await browser.signIn()
         gateway.store.becomeRemote()
         gateway.store.fail(.load, .unavailable)
         let response = await browser.login()
-        #expect(response.status == 503)
-        #expect(response.values(of: "Retry-After") == ["5"])
-        #expect(response.values(of: "Set-Cookie").isEmpty)
-        #expect(gateway.lastLogin?.outcome == .storeError)
-        #expect(gateway.provider.secrets.count == 1)
+        expect(response.status, equals: 503)
+        expect(response.values(of: "Retry-After"), equals: ["5"])
+        expect(empty: response.values(of: "Set-Cookie"))
+        expect(gateway.lastLogin?.outcome, equals: .storeError)
+        expect(gateway.provider.secrets.count, equals: 1)
     }
 
     @Test("The cookie names the session that the new one replaces")
@@ -181,12 +182,12 @@ struct LoginControllerTests {
         let gateway = try LoginEndpoints(sameSite: .strict)
         let browser = LoginBrowser(gateway)
         _ = try await browser.signIn()
-        let ticket = try #require(browser.ticket)
-        let session = try #require(gateway.store.active(ticket, now: LoginFixture.now.sessionTime))
+        let ticket = try require(browser.ticket)
+        let session = try require(gateway.store.active(ticket, now: LoginFixture.now.sessionTime))
         _ = await browser.login("persistent=1")
-        let login = try #require(LoginFixture.pending(browser.loginCookies))
-        #expect(login.replaces == session.key)
-        #expect(login.isPersistent)
+        let login = try require(LoginFixture.pending(browser.loginCookies))
+        expect(login.replaces, equals: session.key)
+        expect(login.isPersistent)
     }
 
     /// A navigation that another site began.
@@ -198,8 +199,8 @@ struct LoginControllerTests {
         "Only the gateway's own pages and the user request a persistent session",
         arguments: [("same-origin", true), ("none", true), ("same-site", false), ("cross-site", false)])
     func persistentLink(site: String, isPersistent: Bool) async throws {
-        #expect(await browser.login("persistent=1", metadata: Self.navigation(from: site)).status == 303)
-        #expect(LoginFixture.pending(browser.loginCookies)?.isPersistent == isPersistent)
+        await expect(browser.login("persistent=1", metadata: Self.navigation(from: site)).status, equals: 303)
+        expect(LoginFixture.pending(browser.loginCookies)?.isPersistent, equals: isPersistent)
     }
 
     @Test(
@@ -211,19 +212,19 @@ struct LoginControllerTests {
         let link = "returnTo=%2Fepisodes" + parameters
         let foreign = Self.navigation(from: "cross-site")
         // Without a session it begins a login.
-        #expect(await browser.login(link, metadata: foreign).location?.contains("/authorize?") == true)
-        let state = Base64URL.encode(try #require((gateway.provider.secrets + gateway.partner.secrets).first).state)
+        await expect(browser.login(link, metadata: foreign).location?.contains("/authorize?"), equals: true)
+        let state = Base64URL.encode(try require((gateway.provider.secrets + gateway.partner.secrets).first).state)
         let name = parameters.contains("partner") ? "partner" : "company"
-        #expect(await browser.callback("state=\(state)&code=a", name: name).status == 303)
+        await expect(browser.callback("state=\(state)&code=a", name: name).status, equals: 303)
         let response = await browser.login(link, metadata: foreign)
-        #expect(response.status == 303)
-        #expect(response.location == "/episodes")
-        #expect(response.values(of: "Set-Cookie").isEmpty)
-        #expect(gateway.provider.secrets.count + gateway.partner.secrets.count == 1)
+        expect(response.status, equals: 303)
+        expect(response.location, equals: "/episodes")
+        expect(empty: response.values(of: "Set-Cookie"))
+        expect(gateway.provider.secrets.count + gateway.partner.secrets.count, equals: 1)
         // The same link on an own page begins a login, and so does one for a step-up.
         let own = await browser.login(link, metadata: Self.navigation(from: "same-origin"))
-        #expect(own.location?.contains("/authorize?") == true)
-        #expect(await browser.login("for=invoice", metadata: foreign).location?.contains("/authorize?") == true)
+        expect(own.location?.contains("/authorize?"), equals: true)
+        await expect(browser.login("for=invoice", metadata: foreign).location?.contains("/authorize?"), equals: true)
     }
 
     @Test("A link on another site ends no session of a password, not even for a route that requires a step-up")
@@ -233,12 +234,12 @@ struct LoginControllerTests {
             NewSession(user: signedIn.user, tokens: signedIn.tokens), now: LoginFixture.now.sessionTime)
         browser.set(ReceivedCookie(name: "__Host-cloakroom", value: Array(ticket.cookieValue.utf8)))
         let link = "for=invoice&returnTo=%2Fepisodes"
-        #expect(await browser.login(link, metadata: Self.navigation(from: "cross-site")).location == "/episodes")
-        #expect(gateway.provider.secrets.isEmpty)
-        #expect(await gateway.whoAmI(ticket).status == 200)
+        await expect(browser.login(link, metadata: Self.navigation(from: "cross-site")).location, equals: "/episodes")
+        expect(empty: gateway.provider.secrets)
+        await expect(gateway.whoAmI(ticket).status, equals: 200)
         // The user may change to the provider.
         let own = await browser.login(link, metadata: Self.navigation(from: "same-origin"))
-        #expect(own.location?.contains("/authorize?") == true)
+        expect(own.location?.contains("/authorize?"), equals: true)
     }
 
     @Test(
@@ -247,24 +248,24 @@ struct LoginControllerTests {
     func foreignLinkWithStrictCookie(parameters: String) async throws {
         let gateway = try LoginEndpoints(sameSite: .strict, hasPartner: true, persistence: .onRequest)
         let browser = LoginBrowser(gateway)
-        #expect(await browser.login().status == 303)
+        await expect(browser.login().status, equals: 303)
         let returned = try browser.returned()
-        #expect(await browser.callback(returned, name: "company", sendsTicket: false).status == 200)
+        await expect(browser.callback(returned, name: "company", sendsTicket: false).status, equals: 200)
         let link = "returnTo=%2Fepisodes" + parameters
         let page = await browser.login(link, sendsTicket: false, metadata: Self.navigation(from: "cross-site"))
-        #expect(page.status == 200)
-        #expect(page.location == nil && page.values(of: "Set-Cookie").isEmpty)
-        let address = try #require(Self.link(of: page))
-        #expect(address.hasPrefix("/auth/login?"))
+        expect(page.status, equals: 200)
+        expect(page.location == nil && page.values(of: "Set-Cookie").isEmpty)
+        let address = try require(Self.link(of: page))
+        expect(address.hasPrefix("/auth/login?"))
         // No loop: a browser that comes back without the cookie stops there.
-        #expect(page.html?.contains("http-equiv") == !parameters.contains("foreign"))
+        expect(page.html?.contains("http-equiv"), equals: !parameters.contains("foreign"))
         let response = await browser.login(
             String(address.dropFirst("/auth/login?".count)), metadata: Self.navigation(from: "same-origin"))
-        #expect(response.status == 303)
-        #expect(response.location == "/episodes")
-        #expect(response.values(of: "Set-Cookie").isEmpty)
-        #expect(gateway.provider.secrets.count + gateway.partner.secrets.count == 1)
-        #expect(await gateway.whoAmI(browser.ticket).status == 200)
+        expect(response.status, equals: 303)
+        expect(response.location, equals: "/episodes")
+        expect(empty: response.values(of: "Set-Cookie"))
+        expect(gateway.provider.secrets.count + gateway.partner.secrets.count, equals: 1)
+        await expect(gateway.whoAmI(browser.ticket).status, equals: 200)
     }
 
     @Test("A link on another site continues with the same parameters, and never with a persistent session")
@@ -275,15 +276,15 @@ struct LoginControllerTests {
             let browser = LoginBrowser(gateway)
             let link = "for=invoice&identity=partner&persistent=1&unknown=1&returnTo=" + returnTo
             let page = await browser.login(link, sendsTicket: false, metadata: foreign)
-            #expect(page.html?.contains("evil") == false)
-            let query = try #require(Self.link(of: page)).dropFirst("/auth/login?".count)
+            expect(page.html?.contains("evil"), equals: false)
+            let query = try require(Self.link(of: page)).dropFirst("/auth/login?".count)
             let response = await browser.login(String(query), metadata: Self.navigation(from: "same-origin"))
-            #expect(response.location?.hasPrefix("https://id.partner.example/authorize?") == true)
-            let login = try #require(LoginFixture.pending(browser.loginCookies))
-            #expect(login.returnTarget == (returnTo.contains("evil") ? "/home" : "/invoice?a=1&b=2"))
-            #expect(login.route == "invoice" && !login.isPersistent)
+            expect(response.location?.hasPrefix("https://id.partner.example/authorize?"), equals: true)
+            let login = try require(LoginFixture.pending(browser.loginCookies))
+            expect(login.returnTarget, equals: (returnTo.contains("evil") ? "/home" : "/invoice?a=1&b=2"))
+            expect(login.route == "invoice" && !login.isPersistent)
         }
-        #expect(await LoginBrowser(gateway).login("x=%FF", sendsTicket: false, metadata: foreign).status == 400)
+        await expect(LoginBrowser(gateway).login("x=%FF", sendsTicket: false, metadata: foreign).status, equals: 400)
     }
 
     @Test("A step-up of a link on another site is one of the user of the session, with a Strict cookie too")
@@ -293,11 +294,11 @@ struct LoginControllerTests {
         _ = try await browser.signIn(sendsTicket: false)
         let page = await browser.login(
             "for=invoice", sendsTicket: false, metadata: Self.navigation(from: "cross-site"))
-        let query = try #require(Self.link(of: page)).dropFirst("/auth/login?".count)
+        let query = try require(Self.link(of: page)).dropFirst("/auth/login?".count)
         _ = await browser.login(String(query), metadata: Self.navigation(from: "same-origin"))
-        let login = try #require(LoginFixture.pending(browser.loginCookies))
-        #expect(login.subjectHash == PendingLogin.hash(ofIssuer: LoginFixture.issuer, subject: "jo"))
-        #expect(login.replaces != nil)
+        let login = try require(LoginFixture.pending(browser.loginCookies))
+        expect(login.subjectHash, equals: PendingLogin.hash(ofIssuer: LoginFixture.issuer, subject: "jo"))
+        expect(login.replaces != nil)
     }
 
     /// The target of the only link of a page.
@@ -312,9 +313,9 @@ struct LoginControllerTests {
         _ = try await browser.signIn()
         let removed = try LoginEndpoints(hasClients: false, store: gateway.store)
         let later = LoginBrowser(removed)
-        later.set(ReceivedCookie(name: "__Host-cloakroom", value: Array(try #require(browser.ticket).cookieValue.utf8)))
+        later.set(ReceivedCookie(name: "__Host-cloakroom", value: Array(try require(browser.ticket).cookieValue.utf8)))
         let response = await later.login(metadata: Self.navigation(from: "cross-site"))
-        #expect(response.location?.contains("/authorize?") == true)
+        expect(response.location?.contains("/authorize?"), equals: true)
     }
 
     @Test("Identity rule 24: for a route, the request has its requirement and the login the subject of the session")
@@ -322,31 +323,31 @@ struct LoginControllerTests {
         let gateway = try LoginEndpoints(hasPartner: true)
         gateway.partner.state { $0.acr = "mfa" }
         let browser = LoginBrowser(gateway)
-        #expect(await browser.login("identity=partner").status == 303)
-        let state = Base64URL.encode(try #require(gateway.partner.secrets.last).state)
-        #expect(await browser.callback("state=\(state)&code=a", name: "partner").status == 303)
+        await expect(browser.login("identity=partner").status, equals: 303)
+        let state = Base64URL.encode(try require(gateway.partner.secrets.last).state)
+        await expect(browser.callback("state=\(state)&code=a", name: "partner").status, equals: 303)
         // The provider of the session is the default then.
         let response = await browser.login("for=invoice&returnTo=%2Finvoice")
-        #expect(response.location?.hasPrefix("https://id.partner.example/authorize?") == true)
-        #expect(gateway.partner.stepUps.last == .init(acr: ["mfa"], maxAge: .seconds(600)))
-        let login = try #require(LoginFixture.pending(browser.loginCookies))
-        #expect(login.route == "invoice")
-        #expect(login.subjectHash == PendingLogin.hash(ofIssuer: "https://id.partner.example", subject: "jo"))
+        expect(response.location?.hasPrefix("https://id.partner.example/authorize?"), equals: true)
+        expect(gateway.partner.stepUps.last, equals: .init(acr: ["mfa"], maxAge: .seconds(600)))
+        let login = try require(LoginFixture.pending(browser.loginCookies))
+        expect(login.route, equals: "invoice")
+        expect(login.subjectHash, equals: PendingLogin.hash(ofIssuer: "https://id.partner.example", subject: "jo"))
         // An ordinary login of the same browser begins at the first provider.
-        #expect(await browser.login().location?.hasPrefix("https://id.example.com/authorize?") == true)
+        await expect(browser.login().location?.hasPrefix("https://id.example.com/authorize?"), equals: true)
     }
 
     @Test("A route without a requirement is an ordinary login, and so is one without a session, except for its check")
     func stepUpWithoutSession() async throws {
         _ = await browser.login("for=r1")
-        #expect(gateway.provider.stepUps == [nil])
-        #expect(LoginFixture.pending(browser.loginCookies)?.route == nil)
+        expect(gateway.provider.stepUps, equals: [nil])
+        expect(LoginFixture.pending(browser.loginCookies)?.route, equals: nil)
         let other = LoginBrowser(gateway)
         _ = await other.login("for=invoice")
-        #expect(gateway.provider.stepUps.last == .init(acr: ["mfa"], maxAge: .seconds(600)))
+        expect(gateway.provider.stepUps.last, equals: .init(acr: ["mfa"], maxAge: .seconds(600)))
         let login = LoginFixture.pending(other.loginCookies)
-        #expect(login?.route == "invoice")
-        #expect(login?.subjectHash == nil)
+        expect(login?.route, equals: "invoice")
+        expect(login?.subjectHash, equals: nil)
     }
 
     @Test("Without providers there is no such endpoint")
@@ -355,7 +356,7 @@ struct LoginControllerTests {
         for endpoint in [AccountEndpoint.login, .callback, .logout, .backChannel, .app, .appCode, .keys] {
             let request = AccountRequest(
                 endpoint: endpoint, fetchMetadata: LoginEndpoints.navigation, now: LoginEndpoints.now.sessionTime)
-            #expect(await subject.endpoints.respond(request).problem?.status == 404)
+            await expect(subject.endpoints.respond(request).problem?.status, equals: 404)
         }
     }
 }

@@ -1,4 +1,5 @@
 import Synchronization
+import TestSupport
 import Testing
 import Tracing
 
@@ -79,7 +80,7 @@ struct LoginEndpoints {
     func newSession(at now: WallTime = now) async throws -> SessionTicket {
         let browser = LoginBrowser(self)
         _ = try await browser.signIn(at: now)
-        return try #require(browser.ticket)
+        return try require(browser.ticket)
     }
 
     /// Posts a logout token to the back-channel endpoint.
@@ -178,21 +179,21 @@ final class LoginBrowser: Sendable {
         async throws
         -> AccountResponse
     {
-        #expect(await login(query, at: now).status == 303)
+        await expect(login(query, at: now).status, equals: 303)
         return await callback(try returned(), sendsTicket: sendsTicket, at: now)
     }
 
     /// Begins a login.
     /// - Returns: The query with which the provider sends the browser back.
     func begin(_ rest: String = "code=canary-code") async throws -> String {
-        #expect(await login().status == 303)
+        await expect(login().status, equals: 303)
         return try returned(rest)
     }
 
     /// The query with which the provider sends the browser back from the latest login, or the one with the given index.
     func returned(_ rest: String = "code=canary-code", login index: Int? = nil) throws -> String {
         let all = gateway.provider.secrets
-        let secrets = try #require(index.map { all[$0] } ?? all.last)
+        let secrets = try require(index.map { all[$0] } ?? all.last)
         return "state=\(Base64URL.encode(secrets.state))&\(rest)"
     }
 

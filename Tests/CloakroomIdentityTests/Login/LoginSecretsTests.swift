@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @testable import CloakroomIdentity
@@ -12,26 +13,26 @@ struct LoginSecretsTests {
         for _ in 0..<100 {
             let secrets = LoginSecrets(using: &generator)
             for value in [secrets.state, secrets.nonce, secrets.verifier] {
-                #expect(value.count == 32)
-                #expect(seen.insert(value).inserted)
+                expect(value.count, equals: 32)
+                expect(seen.insert(value).inserted)
             }
         }
     }
 
     @Test("RFC 7636 Appendix B: the challenge is that of the example")
     func challenge() throws {
-        let verifier = try #require(Base64URL.decode("dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk".utf8))
+        let verifier = try require(Base64URL.decode("dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk".utf8))
         var generator = FixedGenerator(bytes: Array(repeating: 0, count: 64) + verifier)
         let secrets = LoginSecrets(using: &generator)
-        #expect(secrets.verifier == verifier)
-        #expect(secrets.challenge == "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM")
+        expect(secrets.verifier, equals: verifier)
+        expect(secrets.challenge, equals: "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM")
     }
 
     @Test("Printing shows no secret")
     func redaction() {
         let secrets = LoginFixture.secrets(1)
-        #expect("\(secrets)" == "LoginSecrets")
-        #expect("\(LoginFixture.login(secrets))" == "PendingLogin")
+        expect("\(secrets)", equals: "LoginSecrets")
+        expect("\(LoginFixture.login(secrets))", equals: "PendingLogin")
     }
 
     private struct FixedGenerator: RandomNumberGenerator {

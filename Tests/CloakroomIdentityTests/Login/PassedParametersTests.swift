@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @testable import CloakroomIdentity
@@ -25,8 +26,8 @@ struct PassedParametersTests {
         ] as [(String, [IdentityConfiguration.Parameter])])
     func permitted(query: String, passed: [IdentityConfiguration.Parameter]) async throws {
         let browser = try browser()
-        #expect(await browser.login(query).status == 303)
-        #expect(browser.gateway.provider.passed == [passed])
+        await expect(browser.login(query).status, equals: 303)
+        expect(browser.gateway.provider.passed, equals: [passed])
     }
 
     @Test(
@@ -40,10 +41,10 @@ struct PassedParametersTests {
     func rejected(query: String) async throws {
         let browser = try browser()
         let response = await browser.login(query)
-        #expect(response.status == 400)
-        #expect(response.html?.contains("The parameters of the sign-in are invalid.") == true)
-        #expect(response.values(of: "Set-Cookie").isEmpty)
-        #expect(browser.gateway.provider.secrets.isEmpty)
+        expect(response.status, equals: 400)
+        expect(response.html?.contains("The parameters of the sign-in are invalid."), equals: true)
+        expect(empty: response.values(of: "Set-Cookie"))
+        expect(empty: browser.gateway.provider.secrets)
     }
 
     @Test(
@@ -54,7 +55,7 @@ struct PassedParametersTests {
         _ = await browser.login("login_hint=jo&prompt=none&ui_locales=de", metadata: Self.navigation(from: site))
         let locale = IdentityConfiguration.Parameter("ui_locales", "de")
         let own: [IdentityConfiguration.Parameter] = [.init("login_hint", "jo"), .init("prompt", "none")]
-        #expect(browser.gateway.provider.passed == [isOwn ? own + [locale] : [locale]])
+        expect(browser.gateway.provider.passed, equals: [isOwn ? own + [locale] : [locale]])
     }
 
     @Test("Identity rule 32: nor through the page that continues its link with a Strict cookie")
@@ -62,10 +63,10 @@ struct PassedParametersTests {
         let browser = try browser(sameSite: .strict)
         let page = await browser.login(
             "login_hint=jo&prompt=login", sendsTicket: false, metadata: Self.navigation(from: "cross-site"))
-        #expect(page.html?.contains("foreign=1&amp;prompt=login\"") == true, "\(page.html ?? "")")
+        expect(page.html?.contains("foreign=1&amp;prompt=login\""), equals: true, "\(page.html ?? "")")
         let own = Self.navigation(from: "same-origin")
-        #expect(await browser.login("foreign=1&prompt=login&login_hint=jo", metadata: own).status == 303)
-        #expect(browser.gateway.provider.passed == [[.init("prompt", "login")]])
+        await expect(browser.login("foreign=1&prompt=login&login_hint=jo", metadata: own).status, equals: 303)
+        expect(browser.gateway.provider.passed, equals: [[.init("prompt", "login")]])
     }
 
     // MARK: - prompt=none
@@ -76,13 +77,13 @@ struct PassedParametersTests {
         [CookieConfiguration.SameSite.lax, .strict])
     func silent(code: String, sameSite: CookieConfiguration.SameSite) async throws {
         let browser = try browser(sameSite: sameSite)
-        #expect(await browser.login("prompt=none&returnTo=%2Fepisodes").status == 303)
+        await expect(browser.login("prompt=none&returnTo=%2Fepisodes").status, equals: 303)
         let response = await browser.callback(try browser.returned("error=\(code)"))
-        #expect(response.status == (sameSite == .lax ? 303 : 200))
-        #expect(response.location == (sameSite == .lax ? "/episodes" : nil))
-        if sameSite == .strict { #expect(response.html?.contains("content=\"0;url=/episodes\"") == true) }
-        #expect(browser.cookies.isEmpty && browser.gateway.store.count == 0)
-        #expect(browser.gateway.lastLogin?.outcome == .denied && browser.gateway.lastLogin?.reason == code)
+        expect(response.status, equals: (sameSite == .lax ? 303 : 200))
+        expect(response.location, equals: (sameSite == .lax ? "/episodes" : nil))
+        if sameSite == .strict { expect(response.html?.contains("content=\"0;url=/episodes\""), equals: true) }
+        expect(browser.cookies.isEmpty && browser.gateway.store.count == 0)
+        expect(browser.gateway.lastLogin?.outcome == .denied && browser.gateway.lastLogin?.reason == code)
     }
 
     @Test(
@@ -95,7 +96,7 @@ struct PassedParametersTests {
     func failures(query: String, returned: String, status: Int) async throws {
         let browser = try browser()
         _ = await browser.login(query)
-        #expect(await browser.callback(try browser.returned(returned)).status == status)
+        await expect(browser.callback(try browser.returned(returned)).status, equals: status)
     }
 
     @Test("prompt=none that finds no session at the provider ends none here")
@@ -104,8 +105,8 @@ struct PassedParametersTests {
         _ = try await browser.signIn()
         let ticket = browser.ticket
         _ = await browser.login("prompt=none")
-        #expect(await browser.callback(try browser.returned("error=login_required")).location == "/home")
-        #expect(browser.ticket == ticket)
-        #expect(await browser.gateway.whoAmI(ticket).status == 200)
+        await expect(browser.callback(try browser.returned("error=login_required")).location, equals: "/home")
+        expect(browser.ticket, equals: ticket)
+        await expect(browser.gateway.whoAmI(ticket).status, equals: 200)
     }
 }

@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @testable import CloakroomIdentity
@@ -18,7 +19,7 @@ struct ReturnTargetTests {
             ("/vide%6Fs/7", "/videos/7"), ("/files/a/b", "/files/a/b"), ("/episodes?next=//h", "/episodes?next=//h"),
         ])
     func accepted(text: String, normal: String) {
-        #expect(ReturnTarget.normalized(text, routes: routes) == normal)
+        expect(ReturnTarget.normalized(text, routes: routes), equals: normal)
     }
 
     @Test(
@@ -32,16 +33,16 @@ struct ReturnTargetTests {
             "/episodes%23", "/ä", "/episodes?ä", "/episodes\u{0}", "/%", "/%e2%80%aeepisodes", "?x", "#", "/@h", "@h",
         ])
     func returnToLeadsOnlyToRoutes(text: String) {
-        #expect(ReturnTarget.normalized(text, routes: routes) == nil)
-        #expect(ReturnTarget.resolve(text, routes: routes, configured: "/episodes") == "/episodes")
-        #expect(ReturnTarget.resolve(text, routes: routes, configured: "//h") == "/")
+        expect(ReturnTarget.normalized(text, routes: routes), equals: nil)
+        expect(ReturnTarget.resolve(text, routes: routes, configured: "/episodes"), equals: "/episodes")
+        expect(ReturnTarget.resolve(text, routes: routes, configured: "//h"), equals: "/")
     }
 
     @Test("A target that is longer than the cookie permits is replaced")
     func length() {
         let longest = "/files/" + String(repeating: "a", count: PendingLogin.maxReturnTarget - 7)
-        #expect(ReturnTarget.normalized(longest, routes: routes) == longest)
-        #expect(ReturnTarget.normalized(longest + "a", routes: routes) == nil)
+        expect(ReturnTarget.normalized(longest, routes: routes), equals: longest)
+        expect(ReturnTarget.normalized(longest + "a", routes: routes), equals: nil)
     }
 
     @Test("Identity rule 8, fuzzed: a browser that resolves an accepted target stays on this origin")
@@ -61,11 +62,12 @@ struct ReturnTargetTests {
             }
             guard let target = ReturnTarget.normalized(text, routes: routes) else { continue }
             accepted += 1
-            #expect(target.utf8.allSatisfy { (0x21...0x7e).contains($0) && $0 != UInt8(ascii: "#") }, "\(text)")
+            expect(target.utf8.allSatisfy { (0x21...0x7e).contains($0) && $0 != UInt8(ascii: "#") }, "\(text)")
             // Browsers remove tabs and line ends, and read a backslash as a slash (WHATWG URL §4.4).
             let path = target.prefix { $0 != "?" }.replacing("\\", with: "/")
-            #expect(path.hasPrefix("/") && !path.hasPrefix("//"), "\(text)")
-            #expect(ReturnTarget.normalized(target, routes: routes) == target, "the normal form is stable: \(text)")
+            expect(path.hasPrefix("/") && !path.hasPrefix("//"), "\(text)")
+            expect(
+                ReturnTarget.normalized(target, routes: routes), equals: target, "the normal form is stable: \(text)")
         }
         #expect(accepted > 100)
     }

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -47,7 +48,7 @@ struct SignInPageTests {
         _ configuration: GatewayConfiguration, _ query: String = "", body: String = "", problem: Problem? = nil
     ) throws -> String {
         let page = Self.page(configuration)
-        return try #require(page.response(page.visit(request(query, body: body)), problem: problem).html)
+        return try require(page.response(page.visit(request(query, body: body)), problem: problem).html)
     }
 
     @Test("Rule 99: shows the name of the site as text, like the pages of logins and of problems")
@@ -55,31 +56,31 @@ struct SignInPageTests {
         var configuration = try Self.configuration()
         configuration.pages.name = "<script>Acme"
         let html = try html(configuration)
-        #expect(html.contains("<title>Sign in – &lt;script&gt;Acme</title>"))
-        #expect(html.contains("<p class=\"site\">&lt;script&gt;Acme</p>"))
-        #expect(!html.contains("<script"))
+        expect(html.contains("<title>Sign in – &lt;script&gt;Acme</title>"))
+        expect(html.contains("<p class=\"site\">&lt;script&gt;Acme</p>"))
+        expect(!html.contains("<script"))
     }
 
     @Test("has labelled fields that password managers recognize, in a form for the page's own path")
     func form() throws {
         let html = try html(try Self.configuration(), "returnTo=/videos/1%3Ft%3D5")
-        #expect(
+        expect(
             html.contains("<form id=\"sign-in\" method=\"post\" action=\"/auth/page?returnTo=%2Fvideos%2F1%3Ft%3D5\">"))
-        #expect(html.contains("<label for=\"name\">E-mail</label><input id=\"name\" name=\"email\""))
-        #expect(html.contains("autocomplete=\"username\""))
-        #expect(html.contains("<label for=\"password\">Password</label>"))
-        #expect(html.contains("type=\"password\" autocomplete=\"current-password\""))
-        #expect(!html.contains("role=\"alert\""))
-        #expect(!html.contains("persistent\""))
-        #expect(!html.contains("class=\"choices\""))
-        #expect(!html.lowercased().contains("<script"))
+        expect(html.contains("<label for=\"name\">E-mail</label><input id=\"name\" name=\"email\""))
+        expect(html.contains("autocomplete=\"username\""))
+        expect(html.contains("<label for=\"password\">Password</label>"))
+        expect(html.contains("type=\"password\" autocomplete=\"current-password\""))
+        expect(!html.contains("role=\"alert\""))
+        expect(!html.contains("persistent\""))
+        expect(!html.contains("class=\"choices\""))
+        expect(!html.lowercased().contains("<script"))
     }
 
     @Test("has the configured member and kind of the name")
     func name() throws {
         let html = try html(try Self.configuration(name: .init(member: "user\"", kind: .text)))
-        #expect(html.contains("<label for=\"name\">User name</label><input id=\"name\" name=\"user&quot;\""))
-        #expect(!html.contains("inputmode"))
+        expect(html.contains("<label for=\"name\">User name</label><input id=\"name\" name=\"user&quot;\""))
+        expect(!html.contains("inputmode"))
     }
 
     @Test("links to each provider by its label, with the place to return to")
@@ -87,32 +88,32 @@ struct SignInPageTests {
         let configuration = try Self.configuration(
             providers: [("company", nil), ("club", "Club <&> Co")], hasPassword: false)
         let html = try html(configuration, "returnTo=%2Fvideos%2F1")
-        #expect(
+        expect(
             html.contains(
                 "<a class=\"choice\" href=\"/auth/login?identity=company&amp;returnTo=%2Fvideos%2F1\">Continue with company</a>"
             ))
-        #expect(html.contains("?identity=club&amp;returnTo=%2Fvideos%2F1\">Continue with Club &lt;&amp;&gt; Co</a>"))
-        #expect(!html.contains("<form"))
+        expect(html.contains("?identity=club&amp;returnTo=%2Fvideos%2F1\">Continue with Club &lt;&amp;&gt; Co</a>"))
+        expect(!html.contains("<form"))
         let page = Self.page(configuration)
         let policy = page.response(page.visit(request())).values(of: "Content-Security-Policy")
-        #expect(policy.map { $0.contains("form-action 'none'") } == [true])
+        expect(policy.map { $0.contains("form-action 'none'") }, equals: [true])
     }
 
     @Test("shows first what users sign in with by default", arguments: [true, false])
     func order(isPasswordFirst: Bool) throws {
         let html = try html(
             try Self.configuration(providers: [("company", nil)], isPasswordFirst: isPasswordFirst))
-        let form = try #require(html.range(of: "<form")).lowerBound
-        let choices = try #require(html.range(of: "class=\"choices\"")).lowerBound
-        let divider = try #require(html.range(of: "class=\"or\"")).lowerBound
-        #expect((form < choices) == isPasswordFirst)
-        #expect((min(form, choices)..<max(form, choices)).contains(divider))
+        let form = try require(html.range(of: "<form")).lowerBound
+        let choices = try require(html.range(of: "class=\"choices\"")).lowerBound
+        let divider = try require(html.range(of: "class=\"or\"")).lowerBound
+        expect((form < choices), equals: isPasswordFirst)
+        expect((min(form, choices)..<max(form, choices)).contains(divider))
         // The box of the style's selector precedes the choices in either order.
         let asking = try self.html(
             try Self.configuration(
                 providers: [("company", nil)], isPasswordFirst: isPasswordFirst, persistence: .onRequest))
-        let box = try #require(asking.range(of: "id=\"persistent\"")).lowerBound
-        #expect(box < (try #require(asking.range(of: "class=\"choices\"")).lowerBound))
+        let box = try require(asking.range(of: "id=\"persistent\"")).lowerBound
+        #expect(box < (try require(asking.range(of: "class=\"choices\"")).lowerBound))
     }
 
     @Test(
@@ -120,10 +121,10 @@ struct SignInPageTests {
         arguments: ["//evil.test", "https://evil.test", "/nowhere", "/auth", ""])
     func returnTarget(text: String) throws {
         let page = Self.page(try Self.configuration())
-        #expect(page.visit(request("returnTo=" + FormEncoding.encode(text))).returnTarget == "/")
-        #expect(page.visit(request("returnTo=%2Fvideos%2F1")).returnTarget == "/videos/1")
-        #expect(page.visit(request("returnTo=%2Fvideos%2F1&returnTo=%2F")).returnTarget == "/")
-        #expect(page.visit(request("%")).returnTarget == "/")
+        expect(page.visit(request("returnTo=" + FormEncoding.encode(text))).returnTarget, equals: "/")
+        expect(page.visit(request("returnTo=%2Fvideos%2F1")).returnTarget, equals: "/videos/1")
+        expect(page.visit(request("returnTo=%2Fvideos%2F1&returnTo=%2F")).returnTarget, equals: "/")
+        expect(page.visit(request("%")).returnTarget, equals: "/")
     }
 
     @Test(
@@ -132,13 +133,15 @@ struct SignInPageTests {
     func persistence(persistence: CookieConfiguration.Persistence) throws {
         let html = try html(try Self.configuration(providers: [("company", nil)], persistence: persistence))
         let asks = persistence == .onRequest
-        #expect(
-            html.contains("<input type=\"checkbox\" id=\"persistent\" form=\"sign-in\" name=\"persistent\">") == asks)
-        #expect(html.contains("<label for=\"persistent\">Stay signed in on this device</label>") == asks)
-        #expect(
-            html.contains("<a class=\"choice lasting\" href=\"/auth/login?identity=company&amp;persistent=1&amp;")
-                == asks)
-        #expect(html.contains("<a class=\"choice brief\" href=\"/auth/login?identity=company&amp;returnTo=") == asks)
+        expect(
+            html.contains("<input type=\"checkbox\" id=\"persistent\" form=\"sign-in\" name=\"persistent\">"),
+            equals: asks)
+        expect(html.contains("<label for=\"persistent\">Stay signed in on this device</label>"), equals: asks)
+        expect(
+            html.contains("<a class=\"choice lasting\" href=\"/auth/login?identity=company&amp;persistent=1&amp;"),
+            equals: asks)
+        expect(
+            html.contains("<a class=\"choice brief\" href=\"/auth/login?identity=company&amp;returnTo="), equals: asks)
     }
 
     @Test("shows a failure as a focused alert, with the status and the sentence of its problem and what was typed")
@@ -148,18 +151,18 @@ struct SignInPageTests {
         let visit = page.visit(
             request(body: "email=%22%3Cjo%40example.com%3E&password=canary-password&persistent=on"))
         let response = page.response(visit, problem: Problem(.unauthorized, detail: "Wrong <password>."))
-        let html = try #require(response.html)
-        #expect(response.status == 401)
-        #expect(
+        let html = try require(response.html)
+        expect(response.status, equals: 401)
+        expect(
             html.contains(
                 "<p id=\"message\" class=\"message\" role=\"alert\" tabindex=\"-1\" autofocus>Wrong &lt;password&gt;.</p>"
             ))
-        #expect(html.contains("value=\"&quot;&lt;jo@example.com&gt;\""))
-        #expect(html.ranges(of: "aria-describedby=\"message\" aria-invalid=\"true\"").count == 2)
-        #expect(html.ranges(of: "autofocus").count == 1)
-        #expect(html.contains("name=\"persistent\" checked>"))
-        #expect(!html.contains("canary-password"))
-        #expect(!String(reflecting: visit).contains("example.com"))
+        expect(html.contains("value=\"&quot;&lt;jo@example.com&gt;\""))
+        expect(html.ranges(of: "aria-describedby=\"message\" aria-invalid=\"true\"").count, equals: 2)
+        expect(html.ranges(of: "autofocus").count, equals: 1)
+        expect(html.contains("name=\"persistent\" checked>"))
+        expect(!html.contains("canary-password"))
+        expect(!String(reflecting: visit).contains("example.com"))
     }
 
     @Test(
@@ -171,9 +174,9 @@ struct SignInPageTests {
     func wait(seconds: Int, text: String) throws {
         let page = Self.page(try Self.configuration())
         let response = page.response(page.visit(request()), problem: Problem(.throttled, retryAfter: seconds))
-        #expect(response.status == 429)
-        #expect(response.values(of: "Retry-After") == ["\(seconds)"])
-        #expect(try #require(response.html).contains("Too many attempts. Try again later. Try again in \(text).</p>"))
+        expect(response.status, equals: 429)
+        expect(response.values(of: "Retry-After"), equals: ["\(seconds)"])
+        try expect(require(response.html).contains("Too many attempts. Try again later. Try again in \(text).</p>"))
     }
 
     @Test("has the same elements and attributes whatever was typed or configured")
@@ -191,7 +194,7 @@ struct SignInPageTests {
         for _ in 0..<200 {
             var text = "".unicodeScalars
             for _ in 0..<12 { text.append(special[Int.random(in: special.indices, using: &generator)]) }
-            #expect(try counts(String(text)) == plain, "\(text)")
+            try expect(counts(String(text)), equals: plain, "\(text)")
         }
     }
 
@@ -199,10 +202,12 @@ struct SignInPageTests {
     func fields() throws {
         let page = Self.page(try Self.configuration())
         let response = page.response(page.visit(request()))
-        #expect(response.values(of: "Content-Security-Policy").map { $0.contains("frame-ancestors 'none'") } == [true])
-        #expect(response.values(of: "Referrer-Policy") == ["same-origin"])
-        #expect(response.values(of: "X-Content-Type-Options") == ["nosniff"])
-        #expect(response.values(of: "Retry-After") == [])
+        expect(
+            response.values(of: "Content-Security-Policy").map { $0.contains("frame-ancestors 'none'") }, equals: [true]
+        )
+        expect(response.values(of: "Referrer-Policy"), equals: ["same-origin"])
+        expect(response.values(of: "X-Content-Type-Options"), equals: ["nosniff"])
+        expect(response.values(of: "Retry-After"), equals: [])
     }
 }
 

@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @testable import CloakroomIdentity
@@ -25,11 +26,11 @@ struct StepUpTests {
             $0.authenticatedAt = LoginFixture.now - .seconds(5)
         }
         let response = try await browser.signIn("for=invoice&returnTo=%2Finvoice", sendsTicket: sameSite == .lax)
-        #expect(response.status == status)
-        #expect(gateway.provider.redemptions.last?.needsAuthenticationTime == true)
-        #expect(await gateway.whoAmI(browser.ticket).status == 200)
-        #expect(await gateway.whoAmI(earlier).problem?.reason == .revoked)
-        #expect(gateway.store.count == 1)
+        expect(response.status, equals: status)
+        expect(gateway.provider.redemptions.last?.needsAuthenticationTime, equals: true)
+        await expect(gateway.whoAmI(browser.ticket).status, equals: 200)
+        await expect(gateway.whoAmI(earlier).problem?.reason, equals: .revoked)
+        expect(gateway.store.count, equals: 1)
     }
 
     @Test(
@@ -45,26 +46,26 @@ struct StepUpTests {
             $0.authenticatedAt = authenticated.map { LoginFixture.now + .seconds($0) }
         }
         let response = try await browser.signIn("for=invoice&returnTo=%2Finvoice")
-        #expect(response.status == 403)
-        #expect(response.html?.contains("You were not signed in as this requires.") == true)
-        #expect(gateway.lastLogin?.outcome == .stepUpFailed)
-        #expect(gateway.lastLogin?.reason == "step_up")
-        #expect(browser.ticket == earlier && browser.loginCookies.isEmpty)
-        #expect(await gateway.whoAmI(earlier).status == 200)
-        #expect(gateway.store.count == 1)
+        expect(response.status, equals: 403)
+        expect(response.html?.contains("You were not signed in as this requires."), equals: true)
+        expect(gateway.lastLogin?.outcome, equals: .stepUpFailed)
+        expect(gateway.lastLogin?.reason, equals: "step_up")
+        expect(browser.ticket == earlier && browser.loginCookies.isEmpty)
+        await expect(gateway.whoAmI(earlier).status, equals: 200)
+        expect(gateway.store.count, equals: 1)
         // With these tokens the provider would end its own session, to which the one here belongs.
-        #expect(!gateway.journal.all.contains { $0.hasPrefix("revoke") })
+        expect(!gateway.journal.all.contains { $0.hasPrefix("revoke") })
     }
 
     @Test("for a route whose name is too long for the cookie is a mistake of the configuration")
     func longName() async throws {
         var routes = try LoginEndpoints.routes()
-        let index = try #require(routes.firstIndex { $0.name == "invoice" })
+        let index = try require(routes.firstIndex { $0.name == "invoice" })
         routes[index].name = String(repeating: "i", count: 65)
         let gateway = try LoginEndpoints(routes: routes)
         let response = await LoginBrowser(gateway).login("for=\(routes[index].name)")
-        #expect(response.problem?.code == .identityMisconfigured)
-        #expect(response.loginFailure == "start: login_too_long")
+        expect(response.problem?.code, equals: .identityMisconfigured)
+        expect(response.loginFailure, equals: "start: login_too_long")
     }
 
     @Test(
@@ -72,7 +73,7 @@ struct StepUpTests {
         arguments: [("staff", "pwd", 403), ("staff", "mfa", 303), ("admins", "pwd", 303)])
     func alternatives(group: String, acr: String, status: Int) async throws {
         var routes = try LoginEndpoints.routes()
-        let index = try #require(routes.firstIndex { $0.name == "invoice" })
+        let index = try require(routes.firstIndex { $0.name == "invoice" })
         routes[index].require = SessionRequirement(
             anyOf: [.init(claims: [.init("groups", in: ["admins"])]), .init(acr: ["mfa"])])
         let gateway = try LoginEndpoints(routes: routes)
@@ -82,9 +83,9 @@ struct StepUpTests {
             $0.claims = Array(#"{"groups":["\#(group)"]}"#.utf8)
             $0.acr = acr
         }
-        #expect(try await browser.signIn("for=invoice&returnTo=%2Finvoice").status == status)
-        #expect(gateway.provider.stepUps.last == .init(acr: ["mfa"]))
-        #expect(gateway.store.count == 1)
+        try await expect(browser.signIn("for=invoice&returnTo=%2Finvoice").status, equals: status)
+        expect(gateway.provider.stepUps.last, equals: .init(acr: ["mfa"]))
+        expect(gateway.store.count, equals: 1)
     }
 
     @Test("Identity rule 24: another user than that of the session is rejected")
@@ -96,23 +97,23 @@ struct StepUpTests {
             $0.authenticatedAt = LoginFixture.now
             $0.subject = "al"
         }
-        #expect(try await browser.signIn("for=invoice").status == 403)
-        #expect(gateway.lastLogin?.reason == "other_user")
-        #expect(browser.ticket == earlier)
-        #expect(await gateway.whoAmI(earlier).status == 200)
+        try await expect(browser.signIn("for=invoice").status, equals: 403)
+        expect(gateway.lastLogin?.reason, equals: "other_user")
+        expect(browser.ticket, equals: earlier)
+        await expect(gateway.whoAmI(earlier).status, equals: 200)
     }
 
     @Test("Without a session the requirement is checked too, and no session is created if it is not met")
     func withoutSession() async throws {
         let gateway = try LoginEndpoints()
         let browser = LoginBrowser(gateway)
-        #expect(try await browser.signIn("for=invoice").status == 403)
-        #expect(browser.ticket == nil && gateway.store.count == 0)
+        try await expect(browser.signIn("for=invoice").status, equals: 403)
+        expect(browser.ticket == nil && gateway.store.count == 0)
         gateway.provider.state {
             $0.acr = "mfa"
             $0.authenticatedAt = LoginFixture.now
         }
-        #expect(try await browser.signIn("for=invoice").status == 303)
+        try await expect(browser.signIn("for=invoice").status, equals: 303)
     }
 
     @Test("A requirement that a reload has removed while the user was at the provider rejects the login")
@@ -122,7 +123,7 @@ struct StepUpTests {
         _ = await browser.login("for=invoice")
         let later = LoginBrowser(after)
         for cookie in browser.loginCookies { later.set(cookie) }
-        #expect(await later.callback(try browser.returned()).status == 403)
-        #expect(after.provider.redemptions.isEmpty)
+        await expect(later.callback(try browser.returned()).status, equals: 403)
+        expect(empty: after.provider.redemptions)
     }
 }

@@ -17,15 +17,15 @@ struct AuthorizationURLTests {
         } body: { fixture in
             let url = try await fixture.authorizationURL(
                 stepUp: .init(acr: ["urn:example:mfa"], maxAge: .seconds(600)))
-            #expect(url.hasPrefix(fixture.issuer + "/authorize?"))
+            expect(url.hasPrefix(fixture.issuer + "/authorize?"))
             let form = url.form
-            #expect(form["client_id"] == "cloakroom")
-            #expect(form["redirect_uri"] == ProviderFixture.redirectURI)
-            #expect(form["code_challenge"] == fixture.secrets.challenge)
-            #expect(form["nonce"] == fixture.login.nonceText)
-            #expect(form["acr_values"] == "urn:example:mfa")
-            #expect(form["max_age"] == "600")
-            #expect(form["prompt"] == "consent")
+            expect(form["client_id"], equals: "cloakroom")
+            expect(form["redirect_uri"], equals: ProviderFixture.redirectURI)
+            expect(form["code_challenge"], equals: fixture.secrets.challenge)
+            expect(form["nonce"], equals: fixture.login.nonceText)
+            expect(form["acr_values"], equals: "urn:example:mfa")
+            expect(form["max_age"], equals: "600")
+            expect(form["prompt"], equals: "consent")
         }
     }
 
@@ -35,11 +35,11 @@ struct AuthorizationURLTests {
             server.respond(to: "POST /par", with: Self.pushed)
         } body: { fixture in
             let url = try await fixture.authorizationURL()
-            #expect(url.form == ["client_id": "cloakroom", "request_uri": "urn:example:1"])
-            let request = try #require(fixture.requests("POST /par").first)
-            #expect(request.field("Authorization") == "Basic Y2xvYWtyb29tOmNhbmFyeS1jbGllbnQtc2VjcmV0")
-            #expect(request.form["code_challenge"] == fixture.secrets.challenge)
-            #expect(request.form["client_id"] == "cloakroom")
+            expect(url.form, equals: ["client_id": "cloakroom", "request_uri": "urn:example:1"])
+            let request = try require(fixture.requests("POST /par").first)
+            expect(request.field("Authorization"), equals: "Basic Y2xvYWtyb29tOmNhbmFyeS1jbGllbnQtc2VjcmV0")
+            expect(request.form["code_challenge"], equals: fixture.secrets.challenge)
+            expect(request.form["client_id"], equals: "cloakroom")
         }
     }
 
@@ -56,9 +56,9 @@ struct AuthorizationURLTests {
             let url = try await fixture.authorizationURL(
                 passed: [.init("prompt", "login"), .init("login_hint", "a b&c")])
             let request = fixture.requests("POST /par").first
-            #expect((request != nil) == isPushed)
+            expect((request != nil), equals: isPushed)
             let form = (request ?? url).form
-            #expect(form["prompt"] == "login" && form["audience"] == "a" && form["login_hint"] == "a b&c")
+            expect(form["prompt"] == "login" && form["audience"] == "a" && form["login_hint"] == "a b&c")
         }
     }
 
@@ -73,12 +73,12 @@ struct AuthorizationURLTests {
                 }
                 return await group.reduce(into: 0) { $0 += $1 ? 1 : 0 }
             }
-            #expect(failures == 40)
+            expect(failures, equals: 40)
             // Of each client those that are sent first, and those that wait until these have failed.
             #expect(fixture.requests("POST /par").count < 40)
             fixture.server.respond(to: "POST /par", with: Self.pushed)
             let url = try await fixture.authorizationURL()
-            #expect(url.form["request_uri"] == "urn:example:1")
+            expect(url.form["request_uri"], equals: "urn:example:1")
         }
     }
 
@@ -90,10 +90,10 @@ struct AuthorizationURLTests {
             server.respond(to: "POST /par", with: Self.pushed)
         } body: { fixture in
             _ = try await fixture.authorizationURL()
-            let request = try #require(fixture.requests("POST /par").first)
-            #expect(request.field("Authorization") == nil)
-            #expect(request.form["client_id"] == "cloakroom")
-            #expect(request.form["client_secret"] == "a b+c")
+            let request = try require(fixture.requests("POST /par").first)
+            expect(request.field("Authorization"), equals: nil)
+            expect(request.form["client_id"], equals: "cloakroom")
+            expect(request.form["client_secret"], equals: "a b+c")
         }
     }
 
@@ -101,8 +101,8 @@ struct AuthorizationURLTests {
     func configured() async throws {
         try await ProviderFixture.run(change: { $0.pushed = .never }, metadata: [Self.pushEndpoint]) { fixture in
             let url = try await fixture.authorizationURL()
-            #expect(url.form["nonce"] != nil)
-            #expect(fixture.requests("POST /par").isEmpty)
+            expect(url.form["nonce"] != nil)
+            expect(empty: fixture.requests("POST /par"))
         }
         try await ProviderFixture.run(change: { $0.pushed = .always }) { fixture in
             await #expect(throws: TokenClientError(.misconfigured(.notFound), in: .push)) {

@@ -58,22 +58,24 @@ struct BoundTokensTests {
         let client = try ProvingClient()
         try await Self.run { fixture, tokens in
             let bound = try Self.token(fixture, try Self.cnf(client))
-            #expect(await Self.verify(tokens, bound, nil) == "invalid_token")
+            await expect(Self.verify(tokens, bound, nil), equals: "invalid_token")
             let proof = try client.proof(of: bound, at: fixture.now)
-            #expect(await Self.verify(tokens, bound, proof) == "active")
+            await expect(Self.verify(tokens, bound, proof), equals: "active")
             // The token is known, and each request has its proof.
-            #expect(Self.code(tokens.cached(Secret("Bearer " + bound), site: 0, now: fixture.now)) == "invalid_token")
-            #expect(await Self.verify(tokens, bound, nil) == "invalid_token")
-            #expect(await Self.verify(tokens, bound, proof) == "invalid_dpop_proof")
+            expect(
+                Self.code(tokens.cached(Secret("Bearer " + bound), site: 0, now: fixture.now)), equals: "invalid_token")
+            await expect(Self.verify(tokens, bound, nil), equals: "invalid_token")
+            await expect(Self.verify(tokens, bound, proof), equals: "invalid_dpop_proof")
             let late = try client.proof(of: bound, at: fixture.now - .seconds(61), id: "2")
-            #expect(await Self.verify(tokens, bound, late) == "use_dpop_nonce")
-            let nonce = try #require(tokens.nonce(site: 0, now: fixture.now))
+            await expect(Self.verify(tokens, bound, late), equals: "use_dpop_nonce")
+            let nonce = try require(tokens.nonce(site: 0, now: fixture.now))
             let renewed = try client.proof(of: bound, at: fixture.now, id: "3", [("nonce", "\"\(nonce)\"")])
-            #expect(await Self.verify(tokens, bound, renewed) == "active")
-            #expect(Self.count(fixture, .accepted) == 1)
+            await expect(Self.verify(tokens, bound, renewed), equals: "active")
+            expect(Self.count(fixture, .accepted), equals: 1)
             let free = try Self.token(fixture, nil)
-            #expect(await Self.verify(tokens, free, try client.proof(of: free, at: fixture.now)) == "invalid_token")
-            #expect(await Self.verify(tokens, free, nil) == "active")
+            await expect(
+                Self.verify(tokens, free, try client.proof(of: free, at: fixture.now)), equals: "invalid_token")
+            await expect(Self.verify(tokens, free, nil), equals: "active")
         }
     }
 
@@ -87,9 +89,9 @@ struct BoundTokensTests {
         let client = try ProvingClient()
         try await Self.run(row.0) { fixture, tokens in
             let bound = try Self.token(fixture, try Self.cnf(client))
-            #expect(await Self.verify(tokens, bound, try client.proof(of: bound, at: fixture.now)) == row.1)
-            #expect(await Self.verify(tokens, try Self.token(fixture, nil), nil) == row.2)
-            #expect((tokens.nonce(site: 0, now: fixture.now) != nil) == row.3)
+            await expect(Self.verify(tokens, bound, try client.proof(of: bound, at: fixture.now)), equals: row.1)
+            await expect(Self.verify(tokens, try Self.token(fixture, nil), nil), equals: row.2)
+            expect((tokens.nonce(site: 0, now: fixture.now) != nil), equals: row.3)
         }
     }
 
@@ -104,7 +106,8 @@ struct BoundTokensTests {
         let own = String(try Self.cnf(client).dropLast())
         try await Self.run { fixture, tokens in
             let token = try Self.token(fixture, cnf.replacing("JKT", with: own))
-            #expect(await Self.verify(tokens, token, try client.proof(of: token, at: fixture.now)) == "invalid_token")
+            await expect(
+                Self.verify(tokens, token, try client.proof(of: token, at: fixture.now)), equals: "invalid_token")
         }
     }
 
@@ -130,17 +133,17 @@ struct BoundTokensTests {
                 try other.proof(of: bound, at: fixture.now, id: "\($0)", header: [("jwk", try client.jwk())])
             }
             let codes = await Self.verify(tokens, forged.map { (bound, $0) })
-            #expect(codes.prefix(20).allSatisfy { $0 == "invalid_dpop_proof" })
-            #expect(codes.contains("rate_limited"))
+            expect(codes.prefix(20).allSatisfy { $0 == "invalid_dpop_proof" })
+            expect(codes.contains("rate_limited"))
             let limited = codes.count { $0 == "rate_limited" }
-            #expect(Self.count(fixture, .limited) == limited)
+            expect(Self.count(fixture, .limited), equals: limited)
             // Another key at the address, and the key at another address.
             let own = try Self.token(fixture, try Self.cnf(other))
-            #expect(await Self.verify(tokens, own, try other.proof(of: own, at: fixture.now)) == "active")
+            await expect(Self.verify(tokens, own, try other.proof(of: own, at: fixture.now)), equals: "active")
             let elsewhere = AuditContext(peer: "192.0.2.2", requestID: "r")
             let proof = try client.proof(of: bound, at: fixture.now)
             let outcome = await tokens.verify(Secret("Bearer " + bound), proof: proof, site: 0, from: elsewhere)
-            #expect(Self.code(outcome) == "active")
+            expect(Self.code(outcome), equals: "active")
         }
     }
 
@@ -157,14 +160,14 @@ struct BoundTokensTests {
                 return (token, try client.proof(of: token, at: fixture.now, id: "\(index)"))
             }
             let codes = await Self.verify(tokens, all)
-            #expect(codes.prefix(20).allSatisfy { $0 == "invalid_token" })
-            #expect(codes.contains("rate_limited"))
+            expect(codes.prefix(20).allSatisfy { $0 == "invalid_token" })
+            expect(codes.contains("rate_limited"))
             let accepted = codes.count { $0 == "invalid_token" }
-            #expect(Self.count(fixture, .accepted) == accepted && accepted < 60)
+            expect(Self.count(fixture, .accepted) == accepted && accepted < 60)
             let elsewhere = AuditContext(peer: "192.0.2.2", requestID: "r")
             let free = try Self.token(fixture, nil, id: 60)
             let outcome = await tokens.verify(Secret("Bearer " + free), site: 0, from: elsewhere)
-            #expect(Self.code(outcome) == "active")
+            expect(Self.code(outcome), equals: "active")
         }
     }
 
@@ -178,11 +181,11 @@ struct BoundTokensTests {
             }
             let codes = await Self.verify(tokens, all)
             // One of the address, as the token was not known, and 20 of the token.
-            #expect(codes.prefix(21).allSatisfy { $0 == "invalid_token" })
-            #expect(codes.contains("rate_limited"))
-            #expect(await Self.verify(tokens, free, nil) == "active")
+            expect(codes.prefix(21).allSatisfy { $0 == "invalid_token" })
+            expect(codes.contains("rate_limited"))
+            await expect(Self.verify(tokens, free, nil), equals: "active")
             let other = try Self.token(fixture, nil, id: 1)
-            #expect(await Self.verify(tokens, other, nil) == "active")
+            await expect(Self.verify(tokens, other, nil), equals: "active")
         }
     }
 
@@ -205,11 +208,12 @@ struct BoundTokensTests {
             for (index, row) in rows.enumerated() {
                 let code = await Self.verify(tokens, row.token, row.proof)
                 let counts = [AccessTokenOutcome.accepted, .cached, .rejected].map { Self.count(fixture, $0) }
-                #expect(code == row.code && counts == row.counts, "\(index): \(code), \(counts)")
+                expect(code == row.code && counts == row.counts, "\(index): \(code), \(counts)")
             }
             // As Bearer, on an event loop.
-            #expect(Self.code(tokens.cached(Secret("Bearer " + bound), site: 0, now: fixture.now)) == "invalid_token")
-            #expect(Self.count(fixture, .cached) == 2 && Self.count(fixture, .rejected) == 3)
+            expect(
+                Self.code(tokens.cached(Secret("Bearer " + bound), site: 0, now: fixture.now)), equals: "invalid_token")
+            expect(Self.count(fixture, .cached) == 2 && Self.count(fixture, .rejected) == 3)
         }
     }
 
@@ -218,7 +222,7 @@ struct BoundTokensTests {
         let (client, other) = (try ProvingClient(), try ProvingClient())
         try await Self.run { fixture, tokens in
             let bound = try Self.token(fixture, try Self.cnf(client))
-            #expect(await Self.verify(tokens, bound, try client.proof(of: bound, at: fixture.now)) == "active")
+            await expect(Self.verify(tokens, bound, try client.proof(of: bound, at: fixture.now)), equals: "active")
             let forged = try (0..<100).map {
                 try other.proof(of: bound, at: fixture.now, id: "\($0)", header: [("jwk", try client.jwk())])
             }
@@ -229,8 +233,8 @@ struct BoundTokensTests {
             }
             let permitted = 21 + 2 * Int((ContinuousClock.now - start) / .seconds(1))
             let checked = codes.count { $0 == "invalid_dpop_proof" }
-            #expect((20...permitted).contains(checked))
-            #expect(codes.count { $0 == "rate_limited" } == forged.count - checked)
+            expect((20...permitted).contains(checked))
+            expect(codes.count { $0 == "rate_limited" }, equals: forged.count - checked)
         }
     }
 }

@@ -36,11 +36,11 @@ struct ClientAssertionSignerTests {
 
     /// The header and the claims of the assertion in a form.
     private func assertion(_ form: [String: String]) throws -> (header: JSONValue, claims: JSONValue) {
-        #expect(form["client_assertion_type"] == "urn:ietf:params:oauth:client-assertion-type:jwt-bearer")
-        let parts = try #require(form["client_assertion"]).split(separator: ".")
-        #expect(parts.count == 3)
-        let decoded = try parts.map { try #require(Base64URL.decode($0.utf8)) }
-        return (try #require(JSONValue(document: decoded[0])), try #require(JSONValue(document: decoded[1])))
+        expect(form["client_assertion_type"], equals: "urn:ietf:params:oauth:client-assertion-type:jwt-bearer")
+        let parts = try require(form["client_assertion"]).split(separator: ".")
+        expect(parts.count, equals: 3)
+        let decoded = try parts.map { try require(Base64URL.decode($0.utf8)) }
+        return (try require(JSONValue(document: decoded[0])), try require(JSONValue(document: decoded[1])))
     }
 
     @Test(
@@ -52,19 +52,19 @@ struct ClientAssertionSignerTests {
                 change: { $0.client.authentication = .privateKey(Self.key(file, algorithm)) }
             ) { fixture in
                 _ = await fixture.rejection(of: ProviderFixture.tokens())
-                let request = try #require(fixture.tokenRequests.first)
-                #expect(request.field("Authorization") == nil)
-                #expect(request.form["client_secret"] == nil)
-                #expect(request.form["client_id"] == "cloakroom")
-                #expect(request.form["code"] == "canary-code")
+                let request = try require(fixture.tokenRequests.first)
+                expect(request.field("Authorization"), equals: nil)
+                expect(request.form["client_secret"], equals: nil)
+                expect(request.form["client_id"], equals: "cloakroom")
+                expect(request.form["code"], equals: "canary-code")
                 let (header, claims) = try assertion(request.form)
-                #expect(header[path: "alg"] == .string(algorithm.rawValue))
-                #expect(header[path: "kid"] == .string("k1"))
-                #expect(claims[path: "iss"] == .string("cloakroom"))
-                #expect(claims[path: "sub"] == .string("cloakroom"))
-                #expect(claims[path: "aud"] == .string(fixture.issuer))
-                #expect(claims[path: "iat"] == .number(1_800_000_000))
-                #expect(claims[path: "exp"] == .number(1_800_000_060))
+                expect(header[path: "alg"], equals: .string(algorithm.rawValue))
+                expect(header[path: "kid"], equals: .string("k1"))
+                expect(claims[path: "iss"], equals: .string("cloakroom"))
+                expect(claims[path: "sub"], equals: .string("cloakroom"))
+                expect(claims[path: "aud"], equals: .string(fixture.issuer))
+                expect(claims[path: "iat"], equals: .number(1_800_000_000))
+                expect(claims[path: "exp"], equals: .number(1_800_000_060))
             }
         }
     }
@@ -77,9 +77,9 @@ struct ClientAssertionSignerTests {
             ) { fixture in
                 fixture.server.respond(to: "POST /revoke", with: ScriptedServer.json(""))
                 try await fixture.provider.revoke(fixture.session().tokens, traceparent: nil)
-                let (header, claims) = try assertion(try #require(fixture.requests("POST /revoke").first).form)
-                #expect(claims[path: "aud"] == .string(fixture.issuer + "/token"))
-                #expect(header[path: "kid"] == nil)
+                let (header, claims) = try assertion(try require(fixture.requests("POST /revoke").first).form)
+                expect(claims[path: "aud"], equals: .string(fixture.issuer + "/token"))
+                expect(header[path: "kid"], equals: nil)
             }
         }
     }
@@ -98,8 +98,8 @@ struct ClientAssertionSignerTests {
                 }, metadata: [("issuer", #""https://id.cloakroom.invalid""#)]
             ) { fixture in
                 _ = await fixture.rejection(of: ProviderFixture.tokens())
-                let claims = try assertion(try #require(fixture.tokenRequests.first).form).claims
-                #expect(claims[path: "aud"] == .string(expected))
+                let claims = try assertion(try require(fixture.tokenRequests.first).form).claims
+                expect(claims[path: "aud"], equals: .string(expected))
             }
         }
     }
@@ -112,9 +112,9 @@ struct ClientAssertionSignerTests {
                 Self.key(file, algorithm), clientID: "cloakroom", audience: { "https://id.example.com" },
                 clock: { ProviderFixture.start })
             let form = "?\(String(decoding: try signer.parameters().bytes.dropFirst(), as: UTF8.self))".form
-            let parts = try #require(form["client_assertion"]).split(separator: ".")
+            let parts = try require(form["client_assertion"]).split(separator: ".")
             let signed = Data((parts[0] + "." + parts[1]).utf8)
-            let signature = Data(try #require(Base64URL.decode(parts[2].utf8)))
+            let signature = Data(try require(Base64URL.decode(parts[2].utf8)))
             let isValid =
                 switch algorithm {
                 case .es256:
@@ -128,7 +128,7 @@ struct ClientAssertionSignerTests {
                         _RSA.Signing.RSASignature(rawRepresentation: signature), for: SHA256.hash(data: signed),
                         padding: algorithm == .ps256 ? .PSS : .insecurePKCS1v1_5)
                 }
-            #expect(isValid)
+            expect(isValid)
         }
     }
 
@@ -144,9 +144,9 @@ struct ClientAssertionSignerTests {
                 let identifiers = try fixture.requests("POST /revoke").map {
                     try assertion($0.form).claims[path: "jti"]
                 }
-                try #require(identifiers.count == 2)
-                #expect(identifiers[0] != nil)
-                #expect(identifiers[0] != identifiers[1])
+                try require(identifiers.count == 2)
+                expect(identifiers[0] != nil)
+                expect(identifiers[0] != identifiers[1])
             }
         }
     }
@@ -185,8 +185,9 @@ struct ClientAssertionSignerTests {
                 configuration, timeouts: TimeoutsConfiguration(),
                 eventLoopGroup: MultiThreadedEventLoopGroup.singleton, clock: { ProviderFixture.start })
         }
-        #expect(error?.description.hasPrefix("\(file): cannot read a private key for \(algorithm.rawValue)") == true)
-        #expect(error?.description.contains("canary") == false)
+        expect(
+            error?.description.hasPrefix("\(file): cannot read a private key for \(algorithm.rawValue)"), equals: true)
+        expect(error?.description.contains("canary"), equals: false)
     }
 
     @Test("Assertions for token endpoints need a key for each identity, also if it is in several files")
@@ -214,8 +215,8 @@ struct ClientAssertionSignerTests {
                                 Self.key(folder.path(of: $1), algorithm, audience: $2))))
                 }
                 let findings = ClientKeyValidator.findings(in: configuration)
-                #expect(findings.count == conflicts)
-                #expect(findings.allSatisfy { $0.key.suffix(2) == ["client", "assertionAudience"] })
+                expect(findings.count, equals: conflicts)
+                expect(findings.allSatisfy { $0.key.suffix(2) == ["client", "assertionAudience"] })
             }
         }
     }

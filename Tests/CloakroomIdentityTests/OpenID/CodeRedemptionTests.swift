@@ -17,34 +17,35 @@ struct CodeRedemptionTests {
             ])
             fixture.issue([("id_token", token), ("refresh_expires_in", "1800")])
             let result = try await fixture.redeem()
-            let form = try #require(fixture.tokenRequests.first).form
-            #expect(
-                form == [
+            let form = try require(fixture.tokenRequests.first).form
+            expect(
+                form,
+                equals: [
                     "grant_type": "authorization_code", "code": "canary-code",
                     "redirect_uri": ProviderFixture.redirectURI,
                     "code_verifier": String(decoding: fixture.login.verifierText.bytes, as: UTF8.self),
                 ])
-            #expect(
-                fixture.tokenRequests.first?.field("Authorization")
-                    == "Basic Y2xvYWtyb29tOmNhbmFyeS1jbGllbnQtc2VjcmV0")
-            #expect(result.tokens.authorization == Secret("Bearer \(ProviderFixture.accessToken)"))
-            #expect(result.tokens.refreshToken == Secret(ProviderFixture.refreshToken))
-            #expect(result.tokens.accessTokenExpiresAt == ProviderFixture.start + .seconds(300))
-            #expect(result.endsBy == ProviderFixture.start + .seconds(1_800))
+            expect(
+                fixture.tokenRequests.first?.field("Authorization"),
+                equals: "Basic Y2xvYWtyb29tOmNhbmFyeS1jbGllbnQtc2VjcmV0")
+            expect(result.tokens.authorization, equals: Secret("Bearer \(ProviderFixture.accessToken)"))
+            expect(result.tokens.refreshToken, equals: Secret(ProviderFixture.refreshToken))
+            expect(result.tokens.accessTokenExpiresAt, equals: ProviderFixture.start + .seconds(300))
+            expect(result.endsBy, equals: ProviderFixture.start + .seconds(1_800))
             let provenance = result.provenance
-            #expect(provenance.identity == "company")
-            #expect(provenance.issuer == fixture.issuer)
-            #expect(provenance.subject == "jo")
-            #expect(provenance.providerSession == "s-1")
-            #expect(provenance.authenticatedAt == WallTime(milliseconds: 1_799_999_990_500))
-            #expect(provenance.acr == "mfa")
-            #expect(provenance.nonceHash == IDTokenRules.hash(Array(fixture.login.nonceText.utf8)))
-            #expect(
-                String(decoding: provenance.claims, as: UTF8.self)
-                    == #"{"name":"Jo","email":"jo@example.com","groups":["a","b"]}"#)
-            #expect(provenance.idToken?.bytes == Array(token.utf8.dropFirst().dropLast()))
-            #expect(result.user.account == AccountName(issuer: fixture.issuer, subject: "jo"))
-            #expect(result.user.json == Array("{}".utf8))
+            expect(provenance.identity, equals: "company")
+            expect(provenance.issuer, equals: fixture.issuer)
+            expect(provenance.subject, equals: "jo")
+            expect(provenance.providerSession, equals: "s-1")
+            expect(provenance.authenticatedAt, equals: WallTime(milliseconds: 1_799_999_990_500))
+            expect(provenance.acr, equals: "mfa")
+            expect(provenance.nonceHash, equals: IDTokenRules.hash(Array(fixture.login.nonceText.utf8)))
+            expect(
+                String(decoding: provenance.claims, as: UTF8.self),
+                equals: #"{"name":"Jo","email":"jo@example.com","groups":["a","b"]}"#)
+            expect(provenance.idToken?.bytes, equals: Array(token.utf8.dropFirst().dropLast()))
+            expect(result.user.account, equals: AccountName(issuer: fixture.issuer, subject: "jo"))
+            expect(result.user.json, equals: Array("{}".utf8))
         }
     }
 
@@ -52,10 +53,10 @@ struct CodeRedemptionTests {
     func authentication() async throws {
         try await ProviderFixture.run(change: { $0.client.authentication = .post(Secret("a b+c")) }) { fixture in
             _ = await fixture.rejection(of: ProviderFixture.tokens())
-            let request = try #require(fixture.tokenRequests.first)
-            #expect(request.field("Authorization") == nil)
-            #expect(request.form["client_id"] == "cloakroom")
-            #expect(request.form["client_secret"] == "a b+c")
+            let request = try require(fixture.tokenRequests.first)
+            expect(request.field("Authorization"), equals: nil)
+            expect(request.form["client_id"], equals: "cloakroom")
+            expect(request.form["client_secret"], equals: "a b+c")
         }
     }
 
@@ -67,7 +68,7 @@ struct CodeRedemptionTests {
         } body: { fixture in
             _ = await fixture.rejection(of: ProviderFixture.tokens())
             let expected = Data("app%3Aone:p%2Bw+%25".utf8).base64EncodedString()
-            #expect(fixture.tokenRequests.first?.field("Authorization") == "Basic \(expected)")
+            expect(fixture.tokenRequests.first?.field("Authorization"), equals: "Basic \(expected)")
         }
     }
 
@@ -77,7 +78,7 @@ struct CodeRedemptionTests {
             change: { $0.logout = .init(isEnabled: isLogoutEnabled, sendsHint: !isLogoutEnabled) }
         ) { fixture in
             fixture.issue([("id_token", try fixture.idToken())])
-            #expect(try await fixture.redeem().provenance.idToken == nil)
+            try await expect(fixture.redeem().provenance.idToken, equals: nil)
         }
     }
 
@@ -89,8 +90,8 @@ struct CodeRedemptionTests {
             fixture.server.handle("POST /token", [act, .bytesThenClose(ProviderFixture.tokens())])
             let before = fixture.server.connectionCount
             await #expect(throws: TokenClientError.self) { try await fixture.redeem() }
-            #expect(fixture.tokenRequests.count == 1)
-            #expect(fixture.server.connectionCount == before + 1)
+            expect(fixture.tokenRequests.count, equals: 1)
+            expect(fixture.server.connectionCount, equals: before + 1)
         }
     }
 
@@ -106,7 +107,7 @@ struct CodeRedemptionTests {
             let start = ContinuousClock.now
             await #expect(throws: TokenClientError(.unreachable, in: .code)) { try await fixture.redeem() }
             #expect(ContinuousClock.now - start < .seconds(5))
-            #expect(fixture.tokenRequests.count == 1)
+            expect(fixture.tokenRequests.count, equals: 1)
         }
     }
 
@@ -141,9 +142,9 @@ struct CodeRedemptionTests {
         ] as [(String, TokenClientError.Kind)])
     func rejected(response: String, kind: TokenClientError.Kind) async throws {
         try await ProviderFixture.run { fixture in
-            #expect(await fixture.rejection(of: response) == TokenClientError(kind, in: .code))
-            #expect(fixture.tokenRequests.count == 1)
-            #expect(fixture.requests("POST /elsewhere").isEmpty)
+            await expect(fixture.rejection(of: response), equals: TokenClientError(kind, in: .code))
+            expect(fixture.tokenRequests.count, equals: 1)
+            expect(empty: fixture.requests("POST /elsewhere"))
         }
     }
 
@@ -158,8 +159,8 @@ struct CodeRedemptionTests {
     func wrongClaims(name: String, value: String?, rejection: TokenRejection) async throws {
         try await ProviderFixture.run { fixture in
             let error = await fixture.rejection(ofIDToken: try fixture.idToken([(name, value)]))
-            #expect(error == TokenClientError(.failed(.token(rejection)), in: .code))
-            #expect(fixture.events.contains(.rejected(.token(rejection), in: .code)))
+            expect(error, equals: TokenClientError(.failed(.token(rejection)), in: .code))
+            expect(fixture.events.contains(.rejected(.token(rejection), in: .code)))
         }
     }
 
@@ -168,8 +169,8 @@ struct CodeRedemptionTests {
         try await ProviderFixture.run { fixture in
             let response = ProviderFixture.tokens([("id_token", try fixture.idToken())])
             let error = await fixture.rejection(of: response, needsAuthenticationTime: true)
-            #expect(error?.kind == .failed(.token(.missingAuthenticationTime)))
-            #expect(await fixture.rejection(of: response) == nil)
+            expect(error?.kind, equals: .failed(.token(.missingAuthenticationTime)))
+            await expect(fixture.rejection(of: response), equals: nil)
         }
     }
 
@@ -177,19 +178,19 @@ struct CodeRedemptionTests {
     func forged() async throws {
         try await ProviderFixture.run { fixture in
             let forged = try fixture.idToken(key: try ScriptedKey(.es256))
-            #expect(await fixture.rejection(ofIDToken: forged)?.kind == .failed(.token(.invalidSignature)))
+            await expect(fixture.rejection(ofIDToken: forged)?.kind, equals: .failed(.token(.invalidSignature)))
             let payload = Base64URL.encode(fixture.claims().payload)
             let none = Base64URL.encode(Array(#"{"alg":"none"}"#.utf8)) + ".\(payload)."
-            #expect(
-                await fixture.rejection(ofIDToken: "\"\(none)\"")?.kind == .failed(.token(.algorithmNotAllowed)))
+            await expect(
+                fixture.rejection(ofIDToken: "\"\(none)\"")?.kind, equals: .failed(.token(.algorithmNotAllowed)))
         }
     }
 
     @Test("Tokens of a login that fails afterwards are not revoked: a provider could end an earlier session with them")
     func notRevoked() async throws {
         try await ProviderFixture.run { fixture in
-            #expect(await fixture.rejection(of: ProviderFixture.tokens())?.kind == .failed(.noIDToken))
-            #expect(fixture.requests("POST /revoke").isEmpty)
+            await expect(fixture.rejection(of: ProviderFixture.tokens())?.kind, equals: .failed(.noIDToken))
+            expect(empty: fixture.requests("POST /revoke"))
         }
     }
 
@@ -198,7 +199,7 @@ struct CodeRedemptionTests {
     func endsBy(value: String) async throws {
         try await ProviderFixture.run { fixture in
             fixture.issue([("id_token", try fixture.idToken()), ("refresh_expires_in", value)])
-            #expect(try await fixture.redeem().endsBy == nil)
+            try await expect(fixture.redeem().endsBy, equals: nil)
         }
     }
 
@@ -208,10 +209,10 @@ struct CodeRedemptionTests {
     func claimsTooLarge() async throws {
         try await ProviderFixture.run(change: { $0.keep = .init(claims: ["name"], bytes: 20) }) { fixture in
             let exact = try fixture.idToken([("name", "\"\(String(repeating: "a", count: 9))\"")])
-            #expect(await fixture.rejection(ofIDToken: exact) == nil)
+            await expect(fixture.rejection(ofIDToken: exact), equals: nil)
             let large = try fixture.idToken([("name", "\"\(String(repeating: "a", count: 10))\"")])
-            #expect(
-                await fixture.rejection(ofIDToken: large) == TokenClientError(.failed(.claimsTooLarge), in: .code))
+            await expect(
+                fixture.rejection(ofIDToken: large), equals: TokenClientError(.failed(.claimsTooLarge), in: .code))
         }
     }
 
@@ -221,10 +222,10 @@ struct CodeRedemptionTests {
             for number in ["9007199254740992", "9007199254740993", "-12345678901234567890", "1e999", "1e-999"] {
                 fixture.issue([("id_token", try fixture.idToken([("id", number), ("ids", "[7,0.5,\(number)]")]))])
                 let provenance = try await fixture.redeem().provenance
-                #expect(String(decoding: provenance.claims, as: UTF8.self) == #"{"id":{},"ids":[7,0.5,{}]}"#)
+                expect(String(decoding: provenance.claims, as: UTF8.self), equals: #"{"id":{},"ids":[7,0.5,{}]}"#)
                 var upstream = UpstreamConfiguration(name: "api", targets: [])
                 upstream.claimHeaders = [ClaimHeader("X-ID", claim: "id")]
-                #expect(ClaimHeaders.unrepresentableClaim(of: provenance, upstreams: [upstream]) == "id")
+                expect(ClaimHeaders.unrepresentableClaim(of: provenance, upstreams: [upstream]), equals: "id")
             }
         }
     }
@@ -233,7 +234,7 @@ struct CodeRedemptionTests {
     func claimsWithToken() async throws {
         try await ProviderFixture.run { fixture in
             let token = try fixture.idToken([("name", "\"x \(ProviderFixture.refreshToken)\"")])
-            #expect(await fixture.rejection(ofIDToken: token)?.kind == .failed(.invalidResponse))
+            await expect(fixture.rejection(ofIDToken: token)?.kind, equals: .failed(.invalidResponse))
         }
     }
 
@@ -244,10 +245,10 @@ struct CodeRedemptionTests {
             fixture.server.respond(
                 to: "GET /userinfo", with: ScriptedServer.json(#"{"sub":"jo","name":"Jo","email_verified":true}"#))
             let claims = try await fixture.redeem().provenance.claims
-            #expect(String(decoding: claims, as: UTF8.self) == #"{"name":"Jo","email_verified":true}"#)
-            #expect(
-                fixture.requests("GET /userinfo").first?.field("Authorization")
-                    == "Bearer \(ProviderFixture.accessToken)")
+            expect(String(decoding: claims, as: UTF8.self), equals: #"{"name":"Jo","email_verified":true}"#)
+            expect(
+                fixture.requests("GET /userinfo").first?.field("Authorization"),
+                equals: "Bearer \(ProviderFixture.accessToken)")
         }
     }
 
@@ -266,7 +267,7 @@ struct CodeRedemptionTests {
         try await ProviderFixture.run(change: { $0.userSource = .userInfo }) { fixture in
             fixture.server.respond(to: "GET /userinfo", with: response)
             let error = await fixture.rejection(ofIDToken: try fixture.idToken())
-            #expect(error == TokenClientError(kind, in: .user))
+            expect(error, equals: TokenClientError(kind, in: .user))
         }
     }
 }

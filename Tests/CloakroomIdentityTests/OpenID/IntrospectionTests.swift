@@ -77,14 +77,14 @@ struct IntrospectionTests {
         try await Self.run { fixture, tokens in
             // Whatever is not readable: an encrypted token has five parts.
             for token in ["opaque", "a.b.c", "e30.e30", "e30.YQ.YQ.YQ.YQ", try fixture.accessToken()] {
-                let session = try #require(Self.session(await Self.verify(tokens, token)))
-                let claims = try #require(session.claims)
-                #expect(claims.values[claim: "sub"] == .string("jo") && claims.values[claim: "name"] == .string("Jo"))
-                #expect(claims.values[claim: "scope"] == .array([.string("read"), .string("write")]))
-                #expect(session.authorization == Secret("Bearer \(token)"))
-                let request = try #require(fixture.requests(Self.endpoint).last)
-                #expect(request.form == ["token": token, "token_type_hint": "access_token"])
-                #expect(request.field("Authorization")?.hasPrefix("Basic ") == true)
+                let session = try require(Self.session(await Self.verify(tokens, token)))
+                let claims = try require(session.claims)
+                expect(claims.values[claim: "sub"] == .string("jo") && claims.values[claim: "name"] == .string("Jo"))
+                expect(claims.values[claim: "scope"], equals: .array([.string("read"), .string("write")]))
+                expect(session.authorization, equals: Secret("Bearer \(token)"))
+                let request = try require(fixture.requests(Self.endpoint).last)
+                expect(request.form, equals: ["token": token, "token_type_hint": "access_token"])
+                expect(request.field("Authorization")?.hasPrefix("Basic "), equals: true)
             }
         }
     }
@@ -118,8 +118,9 @@ struct IntrospectionTests {
                 let seen = Self.reasons(fixture).count
                 let tokens = VerifiedTokens([[fixture.provider]], clock: { fixture.now })
                 let code = Self.code(await Self.verify(tokens))
-                #expect(code == (row.expected == nil ? "active" : "invalid_token"), "\(row)")
-                #expect(Array(Self.reasons(fixture).dropFirst(seen)) == [row.expected].compactMap(\.self), "\(row)")
+                expect(code, equals: (row.expected == nil ? "active" : "invalid_token"), "\(row)")
+                expect(
+                    Array(Self.reasons(fixture).dropFirst(seen)), equals: [row.expected].compactMap(\.self), "\(row)")
             }
         }
     }
@@ -134,14 +135,14 @@ struct IntrospectionTests {
             let tokens = VerifiedTokens(
                 [[fixture.provider]], origins: [ProvingClient.origin], proofs: TokenProofs(sealing: KeyedSealing()),
                 clock: { fixture.now })
-            #expect(Self.code(await Self.verify(tokens)) == "invalid_token")
+            expect(Self.code(await Self.verify(tokens)), equals: "invalid_token")
             for (id, expected) in [("1", "active"), ("1", "invalid_dpop_proof"), ("2", "active")] {
                 let proof = try client.proof(of: "opaque", at: fixture.now, id: id)
                 let outcome = await tokens.verify(
                     Secret("Bearer opaque"), proof: proof, site: 0, from: AuditContext(peer: "::1", requestID: "r"))
-                #expect(Self.code(outcome) == expected)
+                expect(Self.code(outcome), equals: expected)
             }
-            #expect(fixture.requests(Self.endpoint).count == 1)
+            expect(fixture.requests(Self.endpoint).count, equals: 1)
         }
     }
 
@@ -160,10 +161,10 @@ struct IntrospectionTests {
                         proofs: TokenProofs(sealing: KeyedSealing()), clock: { fixture.now })
                     let outcome = await tokens.verify(
                         Secret("Bearer opaque"), proof: proof, site: 0, from: AuditContext(peer: "::1", requestID: "r"))
-                    #expect(Self.code(outcome) == "invalid_token")
+                    expect(Self.code(outcome), equals: "invalid_token")
                 }
             }
-            #expect(Self.reasons(fixture) == Array(repeating: .senderConstrained, count: 4))
+            expect(Self.reasons(fixture), equals: Array(repeating: .senderConstrained, count: 4))
         }
     }
 
@@ -172,26 +173,26 @@ struct IntrospectionTests {
         try await Self.run { fixture, tokens in
             await withTaskGroup(of: String.self) { group in
                 for _ in 0..<10_000 { group.addTask { Self.code(await Self.verify(tokens)) } }
-                for await code in group { #expect(code == "active") }
+                for await code in group { expect(code, equals: "active") }
             }
-            #expect(fixture.requests(Self.endpoint).count == 1)
-            #expect(Self.cached(tokens, at: fixture.now + .milliseconds(29_999)) == "active")
+            expect(fixture.requests(Self.endpoint).count, equals: 1)
+            expect(Self.cached(tokens, at: fixture.now + .milliseconds(29_999)), equals: "active")
             // Also after the end that was assumed for a token without one.
             for seconds in [30, 86_400] {
-                #expect(Self.cached(tokens, at: fixture.now + .seconds(seconds)) == "none")
+                expect(Self.cached(tokens, at: fixture.now + .seconds(seconds)), equals: "none")
             }
             fixture.server.respond(to: Self.endpoint, with: Self.response(["exp": "1799999990"]))
-            let session = try #require(Self.session(await Self.verify(tokens, "short")))
-            #expect(session.expiresAt == SessionTime(seconds: 1_800_000_020))
-            #expect(Self.cached(tokens, "short", at: fixture.now + .milliseconds(19_999)) == "active")
-            #expect(Self.cached(tokens, "short", at: fixture.now + .seconds(20)) == "none")
+            let session = try require(Self.session(await Self.verify(tokens, "short")))
+            expect(session.expiresAt, equals: SessionTime(seconds: 1_800_000_020))
+            expect(Self.cached(tokens, "short", at: fixture.now + .milliseconds(19_999)), equals: "active")
+            expect(Self.cached(tokens, "short", at: fixture.now + .seconds(20)), equals: "none")
             // The first one was revoked.
             fixture.advance(by: .seconds(30))
             fixture.server.respond(to: Self.endpoint, with: Self.response(["active": "false"]))
-            #expect(Self.code(await Self.verify(tokens)) == "invalid_token")
-            #expect(Self.cached(tokens, at: fixture.now + .milliseconds(4_999)) == "invalid_token")
-            #expect(Self.cached(tokens, at: fixture.now + .seconds(5)) == "none")
-            #expect(fixture.requests(Self.endpoint).count == 3)
+            expect(Self.code(await Self.verify(tokens)), equals: "invalid_token")
+            expect(Self.cached(tokens, at: fixture.now + .milliseconds(4_999)), equals: "invalid_token")
+            expect(Self.cached(tokens, at: fixture.now + .seconds(5)), equals: "none")
+            expect(fixture.requests(Self.endpoint).count, equals: 3)
         }
     }
 
@@ -208,7 +209,7 @@ struct IntrospectionTests {
     func longLived() async throws {
         try await Self.run { fixture, tokens in
             let origin = AuditContext(peer: "192.0.2.1", requestID: "r")
-            var session = try #require(Self.session(await Self.verify(tokens)))
+            var session = try require(Self.session(await Self.verify(tokens)))
             func known(after seconds: Int64 = 0, to other: VerifiedTokens? = nil) -> String {
                 Self.word((other ?? tokens).lookup(session, now: fixture.now + .seconds(seconds)))
             }
@@ -217,37 +218,37 @@ struct IntrospectionTests {
                 if case .active(let renewed)? = lookup { session = renewed }
                 return Self.word(lookup)
             }
-            #expect(known(after: 29) == "active" && known(after: 30) == "due")
-            #expect(session.beginRequest(limit: 1))
+            expect(known(after: 29) == "active" && known(after: 30) == "due")
+            expect(session.beginRequest(limit: 1))
             fixture.advance(by: .seconds(30))
-            #expect(await asked() == "active")
+            await expect(asked(), equals: "active")
             // Requests in flight count together with those before (rule 63).
-            #expect(!session.beginRequest(limit: 1))
-            #expect(known(after: 29) == "active" && fixture.requests(Self.endpoint).count == 2)
+            expect(!session.beginRequest(limit: 1))
+            expect(known(after: 29) == "active" && fixture.requests(Self.endpoint).count == 2)
             // Also if the table has no entry any more: there may be more streams than entries.
             let other = VerifiedTokens([[fixture.provider]], clock: { fixture.now })
-            #expect(known(after: 29, to: other) == "active" && known(after: 30, to: other) == "due")
+            expect(known(after: 29, to: other) == "active" && known(after: 30, to: other) == "due")
             // A provider that does not respond states nothing.
             fixture.advance(by: .seconds(30))
             fixture.server.respond(to: Self.endpoint, with: ScriptedServer.json("{}", status: "500 Error"))
-            #expect(await asked() == "none")
-            #expect(known() == "due")
+            await expect(asked(), equals: "none")
+            expect(known(), equals: "due")
             // Rejected tokens of the same address do not prevent the question.
             fixture.server.respond(to: Self.endpoint, with: Self.response(["active": "false"]))
             var code = ""
             for index in 0..<100 where code != "rate_limited" {
                 code = Self.code(await Self.verify(tokens, "forged-\(index)"))
             }
-            #expect(code == "rate_limited")
-            #expect(await asked() == "revoked")
-            #expect(known() == "revoked" && known(after: 5) == "due")
+            expect(code, equals: "rate_limited")
+            await expect(asked(), equals: "revoked")
+            expect(known() == "revoked" && known(after: 5) == "due")
         }
     }
 
     @Test("Rule 142: the question for a long-lived response does not wait for those about new tokens of its client")
     func ownPlaces() async throws {
         try await Self.run(timeout: .seconds(3)) { fixture, tokens in
-            let session = try #require(Self.session(await Self.verify(tokens)))
+            let session = try require(Self.session(await Self.verify(tokens)))
             fixture.advance(by: .seconds(30))
             let count = ClientShares.alone(of: ClientQueue.maxCalls)
             let silence = Array(repeating: ScriptedServer.Act.silence, count: count)
@@ -256,7 +257,7 @@ struct IntrospectionTests {
                 for index in silence.indices { group.addTask { _ = await Self.verify(tokens, "new-\(index)") } }
                 while fixture.requests(Self.endpoint).count <= silence.count { await Task.yield() }
                 let origin = AuditContext(peer: "192.0.2.1", requestID: "r")
-                #expect(Self.word(await tokens.load(session, site: 0, from: origin)) == "active")
+                expect(Self.word(await tokens.load(session, site: 0, from: origin)), equals: "active")
             }
         }
     }
@@ -266,9 +267,9 @@ struct IntrospectionTests {
         try await ProviderFixture.run(change: Self.verifyItself) { fixture in
             let tokens = VerifiedTokens([[fixture.provider]], clock: { fixture.now })
             let token = try fixture.accessToken()
-            let session = try #require(Self.session(await Self.verify(tokens, token)))
+            let session = try require(Self.session(await Self.verify(tokens, token)))
             let lookup = tokens.lookup(session, now: fixture.now + .seconds(3_600))
-            #expect(Self.word(lookup) == "active" && fixture.requests(Self.endpoint).isEmpty)
+            expect(Self.word(lookup) == "active" && fixture.requests(Self.endpoint).isEmpty)
         }
     }
 
@@ -278,9 +279,9 @@ struct IntrospectionTests {
             fixture.server.respond(to: Self.endpoint, with: Self.response(["active": "false"]))
             var codes: [String] = []
             for index in 0..<100 { codes.append(Self.code(await Self.verify(tokens, "forged-\(index)"))) }
-            #expect(codes.prefix(20).allSatisfy { $0 == "invalid_token" } && codes.contains("rate_limited"))
-            #expect(fixture.requests(Self.endpoint).count == codes.count { $0 == "invalid_token" })
-            #expect(Self.code(await Self.verify(tokens, "another", from: "192.0.2.2")) == "invalid_token")
+            expect(codes.prefix(20).allSatisfy { $0 == "invalid_token" } && codes.contains("rate_limited"))
+            expect(fixture.requests(Self.endpoint).count, equals: codes.count { $0 == "invalid_token" })
+            expect(Self.code(await Self.verify(tokens, "another", from: "192.0.2.2")), equals: "invalid_token")
         }
     }
 
@@ -295,8 +296,8 @@ struct IntrospectionTests {
             }
             let permitted = 21 + 2 * Int((ContinuousClock.now - start) / .seconds(1))
             let asked = fixture.requests(Self.endpoint).count
-            #expect((20...permitted).contains(asked))
-            #expect(codes.count { $0 == "rate_limited" } == count - asked)
+            expect((20...permitted).contains(asked))
+            expect(codes.count { $0 == "rate_limited" }, equals: count - asked)
         }
     }
 
@@ -307,17 +308,21 @@ struct IntrospectionTests {
                 for index in 0..<100 {
                     group.addTask { Self.code(await Self.verify(tokens, "valid-\(index)")) }
                 }
-                for await code in group { #expect(code == "active") }
+                for await code in group { expect(code, equals: "active") }
             }
             fixture.server.respond(to: Self.endpoint, with: ScriptedServer.json("{}", status: "500 Error"))
             for index in 0..<40 {
-                #expect(Self.code(await Self.verify(tokens, "unknown-\(index)")) == "identity_unavailable")
+                expect(Self.code(await Self.verify(tokens, "unknown-\(index)")), equals: "identity_unavailable")
             }
             fixture.server.respond(to: Self.endpoint, with: Self.response(["exp": "1799999970"]))
-            for index in 0..<40 { #expect(Self.code(await Self.verify(tokens, "old-\(index)")) == "invalid_token") }
+            for index in 0..<40 {
+                expect(Self.code(await Self.verify(tokens, "old-\(index)")), equals: "invalid_token")
+            }
             // All of the burst is left.
             fixture.server.respond(to: Self.endpoint, with: Self.response(["active": "false"]))
-            for index in 0..<20 { #expect(Self.code(await Self.verify(tokens, "forged-\(index)")) == "invalid_token") }
+            for index in 0..<20 {
+                expect(Self.code(await Self.verify(tokens, "forged-\(index)")), equals: "invalid_token")
+            }
         }
     }
 
@@ -333,11 +338,11 @@ struct IntrospectionTests {
         try await Self.run { fixture, tokens in
             fixture.server.handle(Self.endpoint, [response.isEmpty ? .silence : .bytesThenClose(response)])
             let start = ContinuousClock.now
-            #expect(Self.code(await Self.verify(tokens)) == "identity_unavailable")
+            expect(Self.code(await Self.verify(tokens)), equals: "identity_unavailable")
             // The time limit is one second, and that of other calls ten.
             #expect(ContinuousClock.now - start < .seconds(8))
-            #expect(Self.cached(tokens, at: fixture.now) == "none" && Self.reasons(fixture).isEmpty)
-            #expect(fixture.events.contains(.accessToken(.unavailable)))
+            expect(Self.cached(tokens, at: fixture.now) == "none" && Self.reasons(fixture).isEmpty)
+            expect(fixture.events.contains(.accessToken(.unavailable)))
         }
     }
 
@@ -349,9 +354,9 @@ struct IntrospectionTests {
         ) { fixture in
             let tokens = VerifiedTokens([[fixture.provider]], clock: { fixture.now })
             let start = ContinuousClock.now
-            #expect(Self.code(await Self.verify(tokens)) == "identity_unavailable")
+            expect(Self.code(await Self.verify(tokens)), equals: "identity_unavailable")
             #expect(ContinuousClock.now - start < .seconds(8))
-            #expect(fixture.events.contains(.accessToken(.unavailable)))
+            expect(fixture.events.contains(.accessToken(.unavailable)))
         }
     }
 
@@ -365,7 +370,7 @@ struct IntrospectionTests {
             try await ProviderFixture.run(change: Self.verifyItself, key: key) { other in
                 let tokens = VerifiedTokens([[asked.provider, other.provider]], clock: { other.now })
                 let own = Self.session(await Self.verify(tokens, try other.accessToken()))
-                #expect(own?.source == other.provider.source)
+                expect(own?.source, equals: other.provider.source)
                 let service: (String, String?) = ("iss", #""https://elsewhere.example.com""#)
                 let foreign = [
                     // Of the other identity, and rejected: another audience, another key of that name, an unknown one.
@@ -385,15 +390,15 @@ struct IntrospectionTests {
                 ]
                 for (index, text) in foreign.enumerated() {
                     let outcome = await Self.verify(tokens, text, from: "192.0.2.\(index)")
-                    #expect(Self.code(outcome) == "invalid_token", "\(text)")
+                    expect(Self.code(outcome), equals: "invalid_token", "\(text)")
                 }
-                #expect(questions() == 0)
-                #expect(Self.reasons(other).contains(.wrongIssuer) && Self.reasons(asked).isEmpty)
+                expect(questions(), equals: 0)
+                expect(Self.reasons(other).contains(.wrongIssuer) && Self.reasons(asked).isEmpty)
                 for text in ["opaque", "e30.YQ.YQ.YQ.YQ", try asked.accessToken()] {
                     let session = Self.session(await Self.verify(tokens, text))
-                    #expect(session?.source == asked.provider.source, "\(text)")
+                    expect(session?.source, equals: asked.provider.source, "\(text)")
                 }
-                #expect(questions() == 3)
+                expect(questions(), equals: 3)
             }
             // The keys of the other identity are not available.
             try await ProviderFixture.run(
@@ -402,8 +407,8 @@ struct IntrospectionTests {
             ) { other in
                 let tokens = VerifiedTokens([[asked.provider, other.provider]], clock: { other.now })
                 let token = try other.accessToken()
-                #expect(Self.code(await Self.verify(tokens, token)) == "identity_unavailable")
-                #expect(questions() == 3)
+                expect(Self.code(await Self.verify(tokens, token)), equals: "identity_unavailable")
+                expect(questions(), equals: 3)
             }
         }
     }

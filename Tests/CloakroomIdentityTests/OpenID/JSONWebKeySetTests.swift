@@ -16,7 +16,7 @@ struct JSONWebKeySetTests {
 
     private func only(_ key: String) throws -> (key: JSONWebKey?, reason: JSONWebKey.Unusable?) {
         let set = try JSONWebKeySet(document: keySetDocument([key]))
-        #expect(set.keys.count + set.skipped.count == 1)
+        expect(set.keys.count + set.skipped.count, equals: 1)
         return (set.keys.first, set.skipped.first?.reason)
     }
 
@@ -31,7 +31,7 @@ struct JSONWebKeySetTests {
             (#"{"kty":"EC","crv":"P-521","x":"AQ","y":"Ag"}"#, .curve(.p521)),
         ])
     func types(key: String, type: SignatureAlgorithm.KeyType) throws {
-        #expect(try only(key).key?.material.type == type)
+        try expect(only(key).key?.material.type, equals: type)
     }
 
     @Test(
@@ -71,7 +71,7 @@ struct JSONWebKeySetTests {
             (#"{"kty":"RSA","n":"\#(modulus)","e":"\#(coordinate)"}"#, .invalidNumbers),
         ])
     func unusable(key: String, reason: JSONWebKey.Unusable) throws {
-        #expect(try only(key).reason == reason)
+        try expect(only(key).reason, equals: reason)
     }
 
     @Test("Identity rule 13: an RSA modulus has 2,048 to 8,192 bits, whatever its leading zeros")
@@ -80,14 +80,14 @@ struct JSONWebKeySetTests {
             try only(#"{"kty":"RSA","n":"\#(Base64URL.encode(modulus))","e":"AQAB"}"#).reason
         }
         let ones = [UInt8](repeating: 0xff, count: 1_024)
-        #expect(try reason(Array(ones.prefix(256))) == nil)
-        #expect(try reason([0, 0] + ones.prefix(256)) == nil)
-        #expect(try reason([0x7f] + ones.prefix(255)) == .weakKey)
-        #expect(try reason(Array(repeating: 0, count: 256) + ones.prefix(128)) == .weakKey)
-        #expect(try reason([1]) == .weakKey)
-        #expect(try reason(ones) == nil)
-        #expect(try reason([1] + ones) == .invalidNumbers)
-        #expect(try reason(ones.prefix(255) + [0xfe]) == .invalidNumbers)
+        try expect(reason(Array(ones.prefix(256))), equals: nil)
+        try expect(reason([0, 0] + ones.prefix(256)), equals: nil)
+        try expect(reason([0x7f] + ones.prefix(255)), equals: .weakKey)
+        try expect(reason(Array(repeating: 0, count: 256) + ones.prefix(128)), equals: .weakKey)
+        try expect(reason([1]), equals: .weakKey)
+        try expect(reason(ones), equals: nil)
+        try expect(reason([1] + ones), equals: .invalidNumbers)
+        try expect(reason(ones.prefix(255) + [0xfe]), equals: .invalidNumbers)
     }
 
     @Test("Identity rule 13: coordinates without leading zeros are padded to the length of the curve")
@@ -96,8 +96,8 @@ struct JSONWebKeySetTests {
         let long = Base64URL.encode([0, 0] + Array(repeating: 0, count: 31) + [1])
         let zeros = [UInt8](repeating: 0, count: 31)
         let expected = JSONWebKey.Material.curve(.p256, x: zeros + [1], y: zeros + [2])
-        #expect(try only(short).key?.material == expected)
-        #expect(try only(#"{"kty":"EC","crv":"P-256","x":"\#(long)","y":"Ag"}"#).key?.material == expected)
+        try expect(only(short).key?.material, equals: expected)
+        try expect(only(#"{"kty":"EC","crv":"P-256","x":"\#(long)","y":"Ag"}"#).key?.material, equals: expected)
     }
 
     @Test("Identity rule 13: one strange key spoils nothing, wherever it is")
@@ -107,8 +107,8 @@ struct JSONWebKeySetTests {
         for key in strange {
             for keys in [[key] + good, [good[0], key, good[1]], good + [key]] {
                 let set = try JSONWebKeySet(document: keySetDocument(keys))
-                #expect(set.keys.map(\.id) == ["a", "b"])
-                #expect(set.skipped.count == 1)
+                expect(set.keys.map(\.id), equals: ["a", "b"])
+                expect(set.skipped.count, equals: 1)
             }
         }
     }
@@ -143,13 +143,13 @@ struct JSONWebKeySetTests {
 
     @Test("Identity rule 13: a document has at most 64 keys and 64 KiB")
     func bounds() throws {
-        #expect(try JSONWebKeySet(document: keySetDocument(Array(repeating: "{}", count: 64))).skipped.count == 64)
+        try expect(JSONWebKeySet(document: keySetDocument(Array(repeating: "{}", count: 64))).skipped.count, equals: 64)
         #expect(throws: JSONWebKeySet.Invalid.tooManyKeys) {
             try JSONWebKeySet(document: keySetDocument(Array(repeating: "{}", count: 65)))
         }
         let document = keySetDocument([])
         let full = document + Array(repeating: UInt8(ascii: " "), count: 65_536 - document.count)
-        #expect(try JSONWebKeySet(document: full).keys.isEmpty)
+        try expect(empty: JSONWebKeySet(document: full).keys)
         #expect(throws: JSONWebKeySet.Invalid.tooLong) { try JSONWebKeySet(document: full + [0x20]) }
     }
 }

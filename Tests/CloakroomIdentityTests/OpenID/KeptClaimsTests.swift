@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -16,7 +17,7 @@ struct KeptClaimsTests {
             authorization: Secret("Bearer \(token)"), refreshToken: nil, accessTokenExpiresAt: nil,
             obtainedAt: WallTime(seconds: 1_800_000_000))
         let document = try KeptClaims.select(
-            from: claims, .init(claims: try names.map { try #require(ClaimName($0)) }, bytes: bytes), without: tokens)
+            from: claims, .init(claims: try names.map { try require(ClaimName($0)) }, bytes: bytes), without: tokens)
         return String(decoding: document, as: UTF8.self)
     }
 
@@ -35,18 +36,18 @@ struct KeptClaimsTests {
             (["/name/middle", "/realm_access/roles/0", "/resource_access/none", "/sub/a", "realm_access.roles"], "{}"),
         ] as [([String], String)])
     func shape(names: [String], document: String) throws {
-        #expect(try kept(names) == document)
+        try expect(kept(names), equals: document)
     }
 
     @Test("The limit is that of the kept part, and a token in it fails the login")
     func limits() throws {
         let document = #"{"realm_access":{"roles":["buyer"]}}"#
-        #expect(try kept(["/realm_access/roles"], bytes: document.utf8.count) == document)
+        try expect(kept(["/realm_access/roles"], bytes: document.utf8.count), equals: document)
         #expect(throws: ResponseDefect.claimsTooLarge) {
             try kept(["/realm_access/roles"], bytes: document.utf8.count - 1)
         }
         let token = "canary-access-token-0123456789"
         #expect(throws: ResponseDefect.invalidResponse) { try kept(["/name/last"], without: token) }
-        #expect(try kept(["/name/first"], without: token) == #"{"name":{"first":"Jo"}}"#)
+        try expect(kept(["/name/first"], without: token), equals: #"{"name":{"first":"Jo"}}"#)
     }
 }

@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @testable import CloakroomIdentity
@@ -24,14 +25,14 @@ struct LogoutTokenRulesTests {
     @Test("A valid token names the sessions that it ends")
     func valid() throws {
         let token = try check(Self.valid)
-        #expect((token.session, token.subject) == ("s-1", "jo"))
-        #expect(token.id == "t-1")
-        #expect(token.issuer == "https://id.example.com")
-        #expect(token.issuedAt == WallTime(seconds: 1_800_000_000))
+        expect((token.session, token.subject) == ("s-1", "jo"))
+        expect(token.id, equals: "t-1")
+        expect(token.issuer, equals: "https://id.example.com")
+        expect(token.issuedAt, equals: WallTime(seconds: 1_800_000_000))
         let ofSession = try check(Self.valid.with("sub", nil))
-        #expect((ofSession.session, ofSession.subject) == ("s-1", nil))
+        expect((ofSession.session, ofSession.subject) == ("s-1", nil))
         let ofSubject = try check(Self.valid.with("sid", nil))
-        #expect((ofSubject.session, ofSubject.subject) == (nil, "jo"))
+        expect((ofSubject.session, ofSubject.subject) == (nil, "jo"))
     }
 
     /// A claim, its value, and the rejection; `nil` for a permitted value.
@@ -63,20 +64,20 @@ struct LogoutTokenRulesTests {
 
     @Test("Identity rule 20: every claim of a logout token has its refusal", arguments: table)
     func logoutTokenTable(row: Row) {
-        #expect(rejection(try check(Self.valid.with(row.claim, row.value))) == row.expected)
+        expect(rejection(try check(Self.valid.with(row.claim, row.value))), equals: row.expected)
     }
 
     @Test("Identity rule 20: a token without sub and sid ends nothing")
     func noTarget() {
-        #expect(rejection(try check(Self.valid.with("sid", nil).with("sub", nil))) == .noSubjectOrSession)
-        #expect(rejection(try check(Self.valid.with("sid", "null").with("sub", "null"))) == .noSubjectOrSession)
+        expect(rejection(try check(Self.valid.with("sid", nil).with("sub", nil))), equals: .noSubjectOrSession)
+        expect(rejection(try check(Self.valid.with("sid", "null").with("sub", "null"))), equals: .noSubjectOrSession)
     }
 
     @Test("Identity rule 20: the type is none, JWT or logout+jwt")
     func types() {
         for type in TokenType.allCases {
             let isPermitted = [.unspecified, .jwt, .logout].contains(type)
-            #expect(rejection(try check(Self.valid, type)) == (isPermitted ? nil : .wrongType))
+            expect(rejection(try check(Self.valid, type)), equals: (isPermitted ? nil : .wrongType))
         }
     }
 
@@ -88,20 +89,21 @@ struct LogoutTokenRulesTests {
             nonce: Secret("n"), startedAt: now, requiresAuthenticationTime: false, accessToken: Secret("a"))
         let refresh = IDTokenRules.Refresh(
             subject: "jo", authenticatedAt: nil, nonceHash: nil, accessToken: Secret("a"))
-        #expect(rejection(try idRules.check(try idToken.token(), of: signIn, now: now)) == nil)
-        #expect(rejection(try check(idToken, .jwt)) == .invalidEvents)
-        #expect(rejection(try check(idToken.with("nonce", nil), .jwt)) == .invalidEvents)
+        expect(rejection(try idRules.check(try idToken.token(), of: signIn, now: now)), equals: nil)
+        expect(rejection(try check(idToken, .jwt)), equals: .invalidEvents)
+        expect(rejection(try check(idToken.with("nonce", nil), .jwt)), equals: .invalidEvents)
         let logout = Self.valid.with("exp", "1800000300")
-        #expect(rejection(try check(logout)) == nil)
-        #expect(rejection(try idRules.check(try logout.token(.jwt), of: signIn, now: now)) == .wrongType)
-        #expect(rejection(try idRules.check(try logout.token(.jwt), of: refresh, now: now)) == .wrongType)
+        expect(rejection(try check(logout)), equals: nil)
+        expect(rejection(try idRules.check(try logout.token(.jwt), of: signIn, now: now)), equals: .wrongType)
+        expect(rejection(try idRules.check(try logout.token(.jwt), of: refresh, now: now)), equals: .wrongType)
     }
 
     @Test("A mark of a token lasts until the token is too old")
     func replay() throws {
         let end = try check(Self.valid).replayableUntil
-        #expect(rejection(try rules.check(try Self.valid.token(), now: end - .milliseconds(1_000))) == nil)
-        #expect(rejection(try rules.check(try Self.valid.token(), now: end - .milliseconds(999))) == .issuedTooEarly)
-        #expect(rejection(try rules.check(try Self.valid.token(), now: end)) == .issuedTooEarly)
+        expect(rejection(try rules.check(try Self.valid.token(), now: end - .milliseconds(1_000))), equals: nil)
+        expect(
+            rejection(try rules.check(try Self.valid.token(), now: end - .milliseconds(999))), equals: .issuedTooEarly)
+        expect(rejection(try rules.check(try Self.valid.token(), now: end)), equals: .issuedTooEarly)
     }
 }

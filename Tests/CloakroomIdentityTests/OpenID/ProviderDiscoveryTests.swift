@@ -18,9 +18,9 @@ struct ProviderDiscoveryTests {
     func once() async throws {
         try await ProviderFixture.run { fixture in
             for _ in 0..<3 { _ = try await fixture.authorizationURL() }
-            #expect(fixture.server.requests.count == 2)
-            #expect(fixture.events == [.metadata([]), .keys(.replaced(usable: 1, skipped: 0))])
-            #expect(await fixture.provider.status() == ProviderStatus(hasMetadata: true, keys: .fresh))
+            expect(fixture.server.requests.count, equals: 2)
+            expect(fixture.events, equals: [.metadata([]), .keys(.replaced(usable: 1, skipped: 0))])
+            await expect(fixture.provider.status(), equals: ProviderStatus(hasMetadata: true, keys: .fresh))
         }
     }
 
@@ -34,8 +34,8 @@ struct ProviderDiscoveryTests {
                         issuer: "https://evil.example.com", [("jwks_uri", "\"\(fixture.issuer)/evil\"")])))
             try fixture.rotate()
             _ = try await fixture.redeem()
-            #expect(fixture.events.contains(.metadataRejected(.issuer)))
-            #expect(fixture.requests("GET /evil").isEmpty)
+            expect(fixture.events.contains(.metadataRejected(.issuer)))
+            expect(empty: fixture.requests("GET /evil"))
         }
     }
 
@@ -54,11 +54,11 @@ struct ProviderDiscoveryTests {
             server.respond(to: ProviderFixture.discovery, with: response)
             server.respond(to: "GET /elsewhere", with: ScriptedServer.json(#"{"issuer":"x"}"#))
         } body: { fixture in
-            #expect(await error(fixture) == TokenClientError(.unreachable, in: .push))
-            #expect(!fixture.events.contains(.metadata([])))
-            #expect(fixture.requests("GET /elsewhere").isEmpty)
-            #expect(fixture.requests("GET /jwks").isEmpty)
-            #expect(await fixture.provider.status() == ProviderStatus(hasMetadata: false, keys: .none))
+            await expect(error(fixture), equals: TokenClientError(.unreachable, in: .push))
+            expect(!fixture.events.contains(.metadata([])))
+            expect(empty: fixture.requests("GET /elsewhere"))
+            expect(empty: fixture.requests("GET /jwks"))
+            await expect(fixture.provider.status(), equals: ProviderStatus(hasMetadata: false, keys: .none))
         }
     }
 
@@ -70,9 +70,9 @@ struct ProviderDiscoveryTests {
                 [isSilent ? .silence : .bytes("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")])
         } body: { fixture in
             let start = ContinuousClock.now
-            #expect(await error(fixture) == TokenClientError(.unreachable, in: .push))
+            await expect(error(fixture), equals: TokenClientError(.unreachable, in: .push))
             #expect(ContinuousClock.now - start < .seconds(5))
-            #expect(fixture.events.contains(.metadataUnavailable))
+            expect(fixture.events.contains(.metadataUnavailable))
         }
     }
 
@@ -86,9 +86,9 @@ struct ProviderDiscoveryTests {
                 }
                 var urls: Set<String> = []
                 for try await url in group { urls.insert(url) }
-                #expect(urls.count == 1)
+                expect(urls.count, equals: 1)
             }
-            #expect(fixture.server.requests.count == 2)
+            expect(fixture.server.requests.count, equals: 2)
         }
     }
 
@@ -101,7 +101,7 @@ struct ProviderDiscoveryTests {
             try await eventually("both first fetches") { fixture.events.count >= 2 }
             let before = fixture.server.requests.count
             let start = ContinuousClock.now
-            for _ in 0..<100 { #expect(await error(fixture) == TokenClientError(.unreachable, in: .push)) }
+            for _ in 0..<100 { await expect(error(fixture), equals: TokenClientError(.unreachable, in: .push)) }
             #expect(ContinuousClock.now - start < .seconds(5))
             // Only the fetches in the background, each with its retry.
             #expect(fixture.server.requests.count - before <= 8)
@@ -149,7 +149,7 @@ struct ProviderDiscoveryTests {
                 transport: transport, timeout: .seconds(10), report: { _ in })
             let response = try? await discovery.fetch()
             await transport.shutdown()
-            #expect(response?.lifetime == .seconds(seconds))
+            expect(response?.lifetime, equals: .seconds(seconds))
         }
     }
 
@@ -162,9 +162,9 @@ struct ProviderDiscoveryTests {
                 other.respond(
                     to: "POST /token?tenant=1",
                     with: ProviderFixture.error("invalid_grant"))
-                #expect(await fixture.rejection(of: "")?.kind == .denied("invalid_grant"))
-                #expect(fixture.tokenRequests.isEmpty)
-                #expect(other.requests.last?.field("Host") == "127.0.0.1:\(port)")
+                await expect(fixture.rejection(of: "")?.kind, equals: .denied("invalid_grant"))
+                expect(empty: fixture.tokenRequests)
+                expect(other.requests.last?.field("Host"), equals: "127.0.0.1:\(port)")
             }
         }
     }
@@ -178,7 +178,7 @@ struct ProviderDiscoveryTests {
                 Issue.record("no metadata")
                 return
             }
-            #expect(findings.map(\.message) == ["the provider does not support PKCE with S256"])
+            expect(findings.map(\.message), equals: ["the provider does not support PKCE with S256"])
         }
     }
 
@@ -188,13 +188,13 @@ struct ProviderDiscoveryTests {
     func prepares() async throws {
         try await ProviderFixture.run(isReady: false) { fixture in
             try await fixture.provider.prepare(from: "192.0.2.1")
-            #expect(fixture.server.requests.count == 2)
+            expect(fixture.server.requests.count, equals: 2)
         }
         try await ProviderFixture.run(
             metadata: [("authorization_response_iss_parameter_supported", "true")], isReady: false
         ) { fixture in
             try await fixture.provider.prepare(from: "192.0.2.1")
-            #expect(fixture.provider.announcesIssuer)
+            expect(fixture.provider.announcesIssuer)
         }
         try await ProviderFixture.run(isReady: false) { server, _ in
             server.handle(ProviderFixture.discovery, [.close])
@@ -210,8 +210,8 @@ struct ProviderDiscoveryTests {
         try await ProviderFixture.run(isReady: false) { server, _ in
             server.respond(to: "GET /jwks", with: ScriptedServer.json("{}", status: "503 Unavailable"))
         } body: { fixture in
-            #expect(await fixture.rejection(of: ProviderFixture.tokens())?.kind == .unreachable)
-            #expect(fixture.tokenRequests.isEmpty)
+            await expect(fixture.rejection(of: ProviderFixture.tokens())?.kind, equals: .unreachable)
+            expect(empty: fixture.tokenRequests)
             await #expect(throws: TokenClientError(.unreachable, in: .keys)) {
                 try await fixture.provider.verifyLogoutToken(
                     try fixture.logoutToken(), from: "", now: fixture.now)
@@ -231,13 +231,13 @@ struct ProviderDiscoveryTests {
             clock: { fixture.now })
         let status = await next.status()
         // Whatever has changed, what clients have in progress or let wait counts as before.
-        #expect(next.pushes === fixture.provider.pushes && next.introspections === fixture.provider.introspections)
-        #expect(next.keys.queues.waits === fixture.provider.keys.queues.waits)
-        let provenance = try #require(fixture.session().provenance)
+        expect(next.pushes === fixture.provider.pushes && next.introspections === fixture.provider.introspections)
+        expect(next.keys.queues.waits === fixture.provider.keys.queues.waits)
+        let provenance = try require(fixture.session().provenance)
         let hasURL = next.endSessionURL(provenance, publicURL: "https://app.example.com") != nil
         await next.shutdown()
-        #expect((status.keys == .fresh) == status.hasMetadata)
-        #expect(hasURL == status.hasMetadata)
+        expect((status.keys == .fresh), equals: status.hasMetadata)
+        expect(hasURL, equals: status.hasMetadata)
         return status.hasMetadata
     }
 
@@ -246,21 +246,21 @@ struct ProviderDiscoveryTests {
     func reload() async throws {
         try await ProviderFixture.run { fixture in
             let unchanged = try await isUsableAtOnce(of: fixture)
-            #expect(unchanged)
+            expect(unchanged)
             let otherClient = try await isUsableAtOnce(
                 after: {
                     $0.client.id = "other"
                     $0.scopes = ["openid"]
                     $0.logout.returnTo = "/bye"
                 }, of: fixture)
-            #expect(otherClient)
+            expect(otherClient)
             let otherIssuer = try await isUsableAtOnce(after: { $0.issuer += "/" }, of: fixture)
-            #expect(!otherIssuer)
+            expect(!otherIssuer)
             let otherAddress = try await isUsableAtOnce(
                 after: { $0.endpoints.base = WebOrigin("http://localhost:1") }, of: fixture)
-            #expect(!otherAddress)
+            expect(!otherAddress)
             let otherAlgorithms = try await isUsableAtOnce(after: { $0.algorithms = [.es256] }, of: fixture)
-            #expect(!otherAlgorithms)
+            expect(!otherAlgorithms)
         }
     }
 }

@@ -39,18 +39,18 @@ struct ProviderEndpointsTests {
             server.respond(to: "POST /revoke", with: ScriptedServer.json(""))
         } body: { fixture in
             let url = try await fixture.authorizationURL()
-            #expect(url.hasPrefix(Self.issuer + "/authorize?"))
+            expect(url.hasPrefix(Self.issuer + "/authorize?"))
             fixture.issue([("id_token", try fixture.idToken([("iss", "\"\(Self.issuer)\"")]))])
             let signIn = try await fixture.redeem()
-            #expect(signIn.provenance.issuer == Self.issuer)
+            expect(signIn.provenance.issuer, equals: Self.issuer)
             try await fixture.provider.revoke(fixture.session().tokens, traceparent: nil)
             let end = fixture.provider.endSessionURL(signIn.provenance, publicURL: "https://app.example.com")
-            #expect(end?.hasPrefix(Self.issuer + "/logout?") == true)
+            expect(end?.hasPrefix(Self.issuer + "/logout?"), equals: true)
             // Metadata, keys, pushed request, code, user and revocation.
             let requests = fixture.server.requests
-            #expect(requests.count == 6)
+            expect(requests.count, equals: 6)
             let field = host == .issuer ? "id.cloakroom.invalid" : String(fixture.issuer.dropFirst("http://".count))
-            #expect(requests.allSatisfy { $0.field("Host") == field }, "\(requests)")
+            expect(requests.allSatisfy { $0.field("Host") == field }, "\(requests)")
         }
     }
 
@@ -71,8 +71,8 @@ struct ProviderEndpointsTests {
             metadata: Self.metadata(at: "ISSUER") + [(name, "\"\(url)\"")], isReady: false
         ) { fixture in
             await #expect(throws: TokenClientError(.unreachable, in: .push)) { try await fixture.authorizationURL() }
-            #expect(fixture.events.contains(.metadataRejected(error)))
-            #expect(fixture.requests("GET /jwks").isEmpty)
+            expect(fixture.events.contains(.metadataRejected(error)))
+            expect(empty: fixture.requests("GET /jwks"))
         }
     }
 
@@ -92,12 +92,12 @@ struct ProviderEndpointsTests {
                 let outcome = await tokens.verify(
                     Secret("Bearer opaque"), site: 0, from: AuditContext(peer: "192.0.2.1", requestID: "r"))
                 let problem: ProblemCode? = if case .failed(let problem) = outcome { problem.code } else { nil }
-                #expect(problem == .identityUnavailable)
+                expect(problem, equals: .identityUnavailable)
                 let findings = fixture.events.flatMap { event -> [ProviderMetadata.Finding] in
                     if case .metadata(let findings) = event { findings } else { [] }
                 }
-                #expect(findings.contains { $0.message.contains("introspection") })
-                #expect(third.requests.isEmpty)
+                expect(findings.contains { $0.message.contains("introspection") })
+                expect(empty: third.requests)
             }
         }
     }
@@ -114,14 +114,14 @@ struct ProviderEndpointsTests {
     func fixed() async throws {
         try await ProviderFixture.run(change: { $0.endpoints.fixed = Self.fixed(at: $0.issuer) }) { fixture in
             let url = try await fixture.authorizationURL()
-            #expect(url.hasPrefix(fixture.issuer + "/login?"))
+            expect(url.hasPrefix(fixture.issuer + "/login?"))
             fixture.issue([("id_token", try fixture.idToken())])
             let signIn = try await fixture.redeem()
-            #expect(fixture.provider.endSessionURL(signIn.provenance, publicURL: "https://app.example.com") == nil)
+            expect(fixture.provider.endSessionURL(signIn.provenance, publicURL: "https://app.example.com"), equals: nil)
             try await fixture.provider.revoke(fixture.session().tokens, traceparent: nil)
-            #expect(fixture.events.first == .metadata([]))
-            #expect(fixture.server.requests.count == 2)
-            #expect(fixture.requests("GET /jwks").count == 1 && fixture.tokenRequests.count == 1)
+            expect(fixture.events.first, equals: .metadata([]))
+            expect(fixture.server.requests.count, equals: 2)
+            expect(fixture.requests("GET /jwks").count == 1 && fixture.tokenRequests.count == 1)
         }
     }
 }

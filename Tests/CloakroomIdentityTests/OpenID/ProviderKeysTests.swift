@@ -93,26 +93,26 @@ struct ProviderKeysTests {
     @Test("The first token fetches the keys, and later ones use them")
     func firstToken() async throws {
         provider.serve([try key.jwk(), #"{"kty":"oct"}"#])
-        for _ in 0..<3 { #expect(await failure(try key.token("{}")) == nil) }
-        #expect(provider.fetches == 1)
-        #expect(provider.outcomes == [.replaced(usable: 1, skipped: 1)])
+        for _ in 0..<3 { await expect(failure(try key.token("{}")), equals: nil) }
+        expect(provider.fetches, equals: 1)
+        expect(provider.outcomes, equals: [.replaced(usable: 1, skipped: 1)])
     }
 
     @Test("Identity rule 14: a rotation needs no restart, and the removed key verifies nothing")
     func rotationNeedsNoRestart() async throws {
         let new = try ScriptedKey(.es256, id: "new")
-        #expect(await failure(try key.token("{}")) == nil)
+        await expect(failure(try key.token("{}")), equals: nil)
         provider.serve([try new.jwk()])
         provider.advance(seconds: 31)
-        #expect(await failure(try new.token("{}")) == nil)
-        #expect(await failure(try key.token("{}")) == .failed(.token(.unknownKey)))
-        #expect(provider.fetches == 2)
+        await expect(failure(try new.token("{}")), equals: nil)
+        await expect(failure(try key.token("{}")), equals: .failed(.token(.unknownKey)))
+        expect(provider.fetches, equals: 2)
     }
 
     @Test("A token that no key can verify causes no fetch", arguments: ["", "a.b", "eyJhbGciOiJub25lIn0.e30."])
     func unparsableTokens(text: String) async throws {
-        #expect(await failure(Array(text.utf8), from: .backChannel) != nil)
-        #expect(provider.fetches == 0)
+        await expect(failure(Array(text.utf8), from: .backChannel) != nil)
+        expect(provider.fetches, equals: 0)
     }
 
     @Test("Many tokens at once cause one fetch")
@@ -123,9 +123,9 @@ struct ProviderKeysTests {
             for _ in 0..<50 { group.addTask { await failure(token) } }
             while provider.fetches == 0 { await Task.yield() }
             provider.hold(false)
-            for await result in group { #expect(result == nil) }
+            for await result in group { expect(result, equals: nil) }
         }
-        #expect(provider.fetches == 1)
+        expect(provider.fetches, equals: 1)
     }
 
     @Test("A sign-in whose key was published during a fetch causes a second one")
@@ -137,41 +137,41 @@ struct ProviderKeysTests {
         provider.serve([try key.jwk(), try new.jwk()])
         async let signIn = failure(try new.token("{}"))
         provider.hold(false)
-        #expect(try await logout == nil)
-        #expect(try await signIn == nil)
-        #expect(provider.fetches == 2)
+        try await expect(logout, equals: nil)
+        try await expect(signIn, equals: nil)
+        expect(provider.fetches, equals: 2)
     }
 
     @Test("Identity rule 14: without keys the provider is unavailable, and the token is not judged")
     func unavailable() async throws {
         provider.serve(nil)
-        #expect(await failure(try key.token("{}")) == .unreachable)
+        await expect(failure(try key.token("{}")), equals: .unreachable)
         provider.serve([try key.jwk()])
-        #expect(await failure(try key.token("{}")) == .unreachable)
+        await expect(failure(try key.token("{}")), equals: .unreachable)
         provider.advance(seconds: 30)
-        #expect(await failure(try key.token("{}")) == nil)
-        #expect(provider.outcomes == [.failed, .replaced(usable: 1, skipped: 0)])
+        await expect(failure(try key.token("{}")), equals: nil)
+        expect(provider.outcomes, equals: [.failed, .replaced(usable: 1, skipped: 0)])
     }
 
     @Test("An invalid document replaces no key")
     func invalidDocument() async throws {
-        #expect(await failure(try key.token("{}")) == nil)
+        await expect(failure(try key.token("{}")), equals: nil)
         provider.serve(document: Array("<html>".utf8))
         provider.advance(seconds: 31)
         let other = ScriptedKey(key, algorithm: .es256, id: "other")
-        #expect(await failure(try other.token("{}")) == .failed(.token(.unknownKey)))
-        #expect(provider.outcomes.last == .invalid(.notJSON))
-        #expect(await failure(try key.token("{}")) == nil)
+        await expect(failure(try other.token("{}")), equals: .failed(.token(.unknownKey)))
+        expect(provider.outcomes.last, equals: .invalid(.notJSON))
+        await expect(failure(try key.token("{}")), equals: nil)
     }
 
     @Test("Keys are fetched in the background until the task is cancelled")
     func background() async throws {
         let task = Task { await keys.run() }
         while provider.outcomes.isEmpty { await Task.yield() }
-        #expect(await keys.usability == .fresh)
+        await expect(keys.usability, equals: .fresh)
         task.cancel()
         await task.value
-        #expect(provider.fetches == 1)
+        expect(provider.fetches, equals: 1)
     }
 
     @Test("Keys with any numbers end no process", arguments: ["RSA", "EC", "OKP"])
@@ -190,7 +190,7 @@ struct ProviderKeysTests {
             for algorithm in SignatureAlgorithm.allCases {
                 for count in [1, 64, 96, 132, 256, 256 + seed] {
                     let header = Base64URL.encode(Array(#"{"alg":"\#(algorithm.rawValue)","kid":"a"}"#.utf8))
-                    #expect(rejection(try keys.verify(Array("\(header).e30.\(number(count))".utf8))) != nil)
+                    expect(rejection(try keys.verify(Array("\(header).e30.\(number(count))".utf8))) != nil)
                 }
             }
         }
@@ -198,19 +198,19 @@ struct ProviderKeysTests {
 
     @Test("Keys of an earlier configuration verify tokens while the provider is unavailable, until they are too old")
     func previous() async throws {
-        #expect(keys.fetched == nil)
-        #expect(await keys.prepare())
+        expect(keys.fetched == nil)
+        await expect(keys.prepare())
         provider.serve(nil)
         // Also over several configurations.
         let later = provider.keys(previous: provider.keys(previous: keys))
-        #expect(await later.usability == .fresh)
-        #expect(await failure(try key.token("{}"), of: later) == nil)
-        #expect(provider.fetches == 1)
+        await expect(later.usability, equals: .fresh)
+        await expect(failure(try key.token("{}"), of: later), equals: nil)
+        expect(provider.fetches, equals: 1)
         // A day after their lifetime.
         provider.advance(seconds: 3_600 + 86_399)
-        #expect(await failure(try key.token("{}"), of: later) == nil)
+        await expect(failure(try key.token("{}"), of: later), equals: nil)
         provider.advance(seconds: 1)
-        #expect(await failure(try key.token("{}"), of: later) == .unreachable)
+        await expect(failure(try key.token("{}"), of: later), equals: .unreachable)
     }
 
     @Test("Identity rule 44: one client has a share of the calls that wait for a fetch of keys, and further ones fail")
@@ -220,8 +220,8 @@ struct ProviderKeysTests {
         provider.hold(true)
         await withTaskGroup(of: Bool.self) { group in
             for _ in 0..<2 * share { group.addTask { await keys.prepare(for: one) } }
-            for _ in 0..<share { #expect(await group.next() == false) }
-            #expect(await failure(token, from: .client, client: one) == .unreachable)
+            for _ in 0..<share { await expect(group.next(), equals: false) }
+            await expect(failure(token, from: .client, client: one), equals: .unreachable)
             // Another client waits, the provider, and a refresh of a user.
             group.addTask { await keys.prepare(for: other) }
             group.addTask { await failure(token, from: .client, client: other) == nil }
@@ -229,10 +229,10 @@ struct ProviderKeysTests {
             while keys.queues.waits.count < share + 3 { await Task.yield() }
             group.addTask { await keys.prepare() }
             provider.hold(false)
-            for await isReady in group { #expect(isReady) }
+            for await isReady in group { expect(isReady) }
         }
-        #expect(provider.fetches == 1)
-        #expect(keys.queues.waits.count == 0)
+        expect(provider.fetches, equals: 1)
+        expect(keys.queues.waits.count, equals: 0)
     }
 
     @Test(
@@ -240,32 +240,32 @@ struct ProviderKeysTests {
         .enabled(if: ProcessInfo.processInfo.activeProcessorCount > 1),
         arguments: [KeySetSchedule.Source.backChannel, .client])
     func tokensOfClient(source: KeySetSchedule.Source) async throws {
-        let (token, waiting) = (try key.token("{}"), try #require(keys.queues.checks[source]).waiting)
+        let (token, waiting) = (try key.token("{}"), try require(keys.queues.checks[source]).waiting)
         let (one, other) = (RateKey(peer: "192.0.2.1"), RateKey(peer: "192.0.2.2"))
-        #expect(await failure(token) == nil)
+        await expect(failure(token), equals: nil)
         provider.blockClock(true)
         try await withThrowingTaskGroup(of: TokenClientError.Kind?.self) { group in
             group.addTask { await failure(token, from: source, client: one) }
             while !provider.isClockBlocked { await Task.yield() }
-            #expect(await failure(token) == nil)
+            await expect(failure(token), equals: nil)
             for _ in 0..<20 { group.addTask { await failure(token, from: source, client: one) } }
             try await eventually("they wait") { waiting.count == 20 }
             let rest = waiting.takeAll("192.0.2.1")
-            #expect(rest == ClientShares.alone() - 20)
-            #expect(await failure(token, from: source, client: one) == .unreachable)
+            expect(rest, equals: ClientShares.alone() - 20)
+            await expect(failure(token, from: source, client: one), equals: .unreachable)
             // The other one waits for the check in progress, and is not rejected.
             group.addTask { await failure(token, from: source, client: other) }
             try await eventually("it waits") { waiting[other] == 1 }
-            #expect(provider.isClockBlocked)
+            expect(provider.isClockBlocked)
             provider.blockClock(false)
-            for try await result in group { #expect(result == nil) }
-            #expect(waiting.count == rest)
+            for try await result in group { expect(result, equals: nil) }
+            expect(waiting.count, equals: rest)
         }
     }
 
     @Test("Identity rule 44: of tokens that are sent at once, none is checked when the permitted number is rejected")
     func chargedInTurn() async throws {
-        #expect(await failure(try key.token("{}")) == nil)
+        await expect(failure(try key.token("{}")), equals: nil)
         let (token, rejected) = (try ScriptedKey(.es256).token("{}"), RejectedTokens())
         let kinds = await withTaskGroup(of: TokenClientError.Kind?.self) { group in
             for _ in 0..<100 {
@@ -277,8 +277,8 @@ struct ProviderKeysTests {
             }
             return await group.reduce(into: [TokenClientError.Kind?]()) { $0.append($1) }
         }
-        #expect(kinds.count { $0 == .failed(.token(.invalidSignature)) } == RejectedTokens.limit)
-        #expect(kinds.count { $0 == .busy } == kinds.count - RejectedTokens.limit)
+        expect(kinds.count { $0 == .failed(.token(.invalidSignature)) }, equals: RejectedTokens.limit)
+        expect(kinds.count { $0 == .busy }, equals: kinds.count - RejectedTokens.limit)
     }
 
     /// Permits a number of rejected tokens.
@@ -297,13 +297,13 @@ struct ProviderKeysTests {
 
     @Test("Identity rule 44: a token that is not checked, because too many were rejected, causes no fetch of keys")
     func repeatedCheck() async throws {
-        #expect(await failure(try key.token("{}")) == nil)
+        await expect(failure(try key.token("{}")), equals: nil)
         let token = try ScriptedKey(.es256, id: nil).token("{}")
         await #expect(throws: TokenClientError(.busy, in: .keys)) {
             try await keys.verify(token, from: .client, charge: { _ in false }) { $0 }
         }
-        #expect(provider.fetches == 1)
-        #expect(await failure(token, from: .client) == .failed(.token(.invalidSignatureWithoutKeyID)))
+        expect(provider.fetches, equals: 1)
+        await expect(failure(token, from: .client), equals: .failed(.token(.invalidSignatureWithoutKeyID)))
     }
 
     @Test("A wait ends at its deadline, and the fetch continues")
@@ -311,13 +311,13 @@ struct ProviderKeysTests {
         let token = try key.token("{}")
         provider.hold(true)
         let start = ContinuousClock.now
-        #expect(await !keys.prepare(until: start + .milliseconds(50)))
+        await expect(!keys.prepare(until: start + .milliseconds(50)))
         await #expect(throws: TokenClientError(.unreachable, in: .keys)) {
             try await keys.verify(token, from: .tokenEndpoint, until: start + .milliseconds(100)) { $0 }
         }
         #expect(ContinuousClock.now - start < .seconds(30))
         provider.hold(false)
-        #expect(await failure(token) == nil)
-        #expect(provider.fetches == 1)
+        await expect(failure(token), equals: nil)
+        expect(provider.fetches, equals: 1)
     }
 }

@@ -12,7 +12,7 @@ struct ProviderLogoutTests {
 
     /// The URL of the sign-out of a session.
     private func url(_ fixture: ProviderFixture, idToken: String = "a.b.c") throws -> String? {
-        let provenance = try #require(fixture.session { $0.idToken = Secret(idToken) }.provenance)
+        let provenance = try require(fixture.session { $0.idToken = Secret(idToken) }.provenance)
         return fixture.provider.endSessionURL(provenance, publicURL: "https://app.example.com")
     }
 
@@ -23,12 +23,13 @@ struct ProviderLogoutTests {
             try await fixture.provider.revoke(fixture.session().tokens, traceparent: nil)
             try await fixture.provider.revoke(fixture.session(refreshToken: nil).tokens, traceparent: nil)
             let requests = fixture.requests("POST /revoke")
-            #expect(
-                requests.map(\.form) == [
+            expect(
+                requests.map(\.form),
+                equals: [
                     ["token": ProviderFixture.refreshToken, "token_type_hint": "refresh_token"],
                     ["token": ProviderFixture.accessToken, "token_type_hint": "access_token"],
                 ])
-            #expect(requests.allSatisfy { $0.field("Authorization")?.hasPrefix("Basic ") == true })
+            expect(requests.allSatisfy { $0.field("Authorization")?.hasPrefix("Basic ") == true })
         }
     }
 
@@ -42,21 +43,21 @@ struct ProviderLogoutTests {
     func notRevoked(response: String, kind: TokenClientError.Kind) async throws {
         try await ProviderFixture.run { fixture in
             fixture.server.respond(to: "POST /revoke", with: response)
-            #expect(await revokeError(fixture, fixture.session().tokens) == TokenClientError(kind, in: .revoke))
+            await expect(revokeError(fixture, fixture.session().tokens), equals: TokenClientError(kind, in: .revoke))
         }
     }
 
     @Test("Without an endpoint nothing is revoked; without metadata that is a failure")
     func noEndpoint() async throws {
         try await ProviderFixture.run(metadata: [("revocation_endpoint", nil)]) { fixture in
-            #expect(await revokeError(fixture, fixture.session().tokens) == nil)
-            #expect(fixture.server.requests.count == 2)
+            await expect(revokeError(fixture, fixture.session().tokens), equals: nil)
+            expect(fixture.server.requests.count, equals: 2)
         }
         try await ProviderFixture.run(isReady: false) { server, _ in
             server.handle(ProviderFixture.discovery, [.close])
         } body: { fixture in
-            #expect(
-                await revokeError(fixture, fixture.session().tokens) == TokenClientError(.unreachable, in: .revoke))
+            await expect(
+                revokeError(fixture, fixture.session().tokens), equals: TokenClientError(.unreachable, in: .revoke))
         }
     }
 
@@ -66,17 +67,17 @@ struct ProviderLogoutTests {
             server.respond(to: "POST /revoke", with: ScriptedServer.json(""))
         } body: { fixture in
             try await fixture.provider.revoke(fixture.session().tokens, traceparent: nil)
-            #expect(fixture.requests("POST /revoke").count == 1)
-            #expect(try url(fixture) != nil)
+            expect(fixture.requests("POST /revoke").count, equals: 1)
+            try expect(url(fixture) != nil)
         }
         try await ProviderFixture.run(timeout: .seconds(30), isReady: false) { server, _ in
             server.handle(ProviderFixture.discovery, [.silence])
         } body: { fixture in
             let start = ContinuousClock.now
-            #expect(
-                await revokeError(fixture, fixture.session().tokens) == TokenClientError(.unreachable, in: .revoke))
+            await expect(
+                revokeError(fixture, fixture.session().tokens), equals: TokenClientError(.unreachable, in: .revoke))
             // The fetch itself takes five seconds.
-            #expect((.seconds(2) ..< .milliseconds(4_500)).contains(ContinuousClock.now - start))
+            expect((.seconds(2) ..< .milliseconds(4_500)).contains(ContinuousClock.now - start))
         }
     }
 
@@ -85,10 +86,11 @@ struct ProviderLogoutTests {
     @Test("The sign-out continues at the provider, with the ID token, the client and where to return (RPL §2)")
     func url() async throws {
         try await ProviderFixture.run(change: { $0.logout.returnTo = "/bye" }) { fixture in
-            let url = try #require(try url(fixture))
-            #expect(url.hasPrefix(fixture.issuer + "/logout?"))
-            #expect(
-                url.form == [
+            let url = try require(url(fixture))
+            expect(url.hasPrefix(fixture.issuer + "/logout?"))
+            expect(
+                url.form,
+                equals: [
                     "id_token_hint": "a.b.c", "client_id": "cloakroom",
                     "post_logout_redirect_uri": "https://app.example.com/bye",
                 ])
@@ -98,9 +100,9 @@ struct ProviderLogoutTests {
     @Test("A hint that would make the URL too long is omitted")
     func longHint() async throws {
         try await ProviderFixture.run { fixture in
-            let url = try #require(try url(fixture, idToken: String(repeating: "a", count: 8_000)))
-            #expect(url.form["id_token_hint"] == nil)
-            #expect(url.form["client_id"] == "cloakroom")
+            let url = try require(url(fixture, idToken: String(repeating: "a", count: 8_000)))
+            expect(url.form["id_token_hint"], equals: nil)
+            expect(url.form["client_id"], equals: "cloakroom")
         }
     }
 
@@ -108,15 +110,15 @@ struct ProviderLogoutTests {
     func noURL() async throws {
         try await ProviderFixture.run(metadata: [("end_session_endpoint", nil)]) { fixture in
             let url = try url(fixture)
-            #expect(url == nil)
+            expect(url, equals: nil)
         }
         try await ProviderFixture.run(change: { $0.logout.isEnabled = false }) { fixture in
             let url = try url(fixture)
-            #expect(url == nil)
+            expect(url, equals: nil)
         }
         try await ProviderFixture.run(change: { $0.logout.sendsHint = false }) { fixture in
             let url = try url(fixture)
-            #expect(try #require(url).form["id_token_hint"] == nil)
+            try expect(require(url).form["id_token_hint"], equals: nil)
         }
     }
 
@@ -127,8 +129,8 @@ struct ProviderLogoutTests {
         try await ProviderFixture.run { fixture in
             let token = try fixture.logoutToken()
             let verified = try await fixture.provider.verifyLogoutToken(token, from: "", now: fixture.now)
-            #expect((verified.session, verified.subject) == ("s-1", "jo"))
-            #expect(verified.issuer == fixture.issuer)
+            expect((verified.session, verified.subject) == ("s-1", "jo"))
+            expect(verified.issuer, equals: fixture.issuer)
             let idToken = try fixture.key.token(String(decoding: fixture.claims().payload, as: UTF8.self))
             await #expect(throws: TokenClientError(.failed(.token(.invalidEvents)), in: .keys)) {
                 try await fixture.provider.verifyLogoutToken(idToken, from: "", now: fixture.now)
@@ -159,12 +161,13 @@ struct ProviderLogoutTests {
                 ([("x", "\"\(String(repeating: "x", count: OpenIDProvider.maxLogoutToken))\"")], .tooLong),
             ]
             for (changes, rejection) in rows {
-                #expect(await failure(try fixture.logoutToken(changes)) == .failed(.token(rejection)), "\(changes)")
+                await expect(
+                    failure(try fixture.logoutToken(changes)), equals: .failed(.token(rejection)), "\(changes)")
             }
             let other = try fixture.logoutToken(header: #"{"alg":"ES256","kid":"key-1","typ":"at+jwt"}"#)
-            #expect(await failure(other) == .failed(.token(.wrongType)))
+            await expect(failure(other), equals: .failed(.token(.wrongType)))
             // Whatever else is valid, its signature is decisive.
-            #expect(await failure(try fixture.logoutToken()) == .unreachable)
+            await expect(failure(try fixture.logoutToken()), equals: .unreachable)
         }
     }
 
@@ -174,7 +177,7 @@ struct ProviderLogoutTests {
             await #expect(throws: TokenClientError.self) {
                 try await fixture.provider.verifyLogoutToken(Array(text.utf8), from: "", now: fixture.now)
             }
-            #expect(fixture.server.requests.count == 2)
+            expect(fixture.server.requests.count, equals: 2)
         }
     }
 }

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -32,10 +33,10 @@ struct ProviderMetadataTests {
     @Test("The shortest document has an issuer and three endpoints")
     func shortest() throws {
         let metadata = try ProviderMetadata(document(), issuer: Self.issuer)
-        #expect(metadata.tokenEndpoint.text == "https://id.example.com/token")
-        #expect(metadata.userInfoEndpoint == nil)
-        #expect(!metadata.announcesIssuer)
-        #expect(!metadata.requiresPushedRequests)
+        expect(metadata.tokenEndpoint.text, equals: "https://id.example.com/token")
+        expect(metadata.userInfoEndpoint, equals: nil)
+        expect(!metadata.announcesIssuer)
+        expect(!metadata.requiresPushedRequests)
     }
 
     @Test(
@@ -45,16 +46,16 @@ struct ProviderMetadataTests {
             "https://id.example.com/tenant", "",
         ])
     func metadataOfAnotherIssuerIsRefused(issuer: String) {
-        #expect(error([("issuer", "\"\(issuer)\"")]) == .issuer)
+        expect(error([("issuer", "\"\(issuer)\"")]), equals: .issuer)
     }
 
     @Test(
         "A required member that is missing is named",
         arguments: ["issuer", "authorization_endpoint", "token_endpoint", "jwks_uri"])
     func missing(name: String) {
-        #expect(error([(name, nil)]) == .missing(name))
-        #expect(error([(name, "null")]) == .missing(name))
-        #expect(error([(name, "1")]) == .type(name))
+        expect(error([(name, nil)]), equals: .missing(name))
+        expect(error([(name, "null")]), equals: .missing(name))
+        expect(error([(name, "1")]), equals: .type(name))
     }
 
     @Test("Each reason to reject a document names its member and what to do")
@@ -62,10 +63,10 @@ struct ProviderMetadataTests {
         let errors: [ProviderMetadata.ParseError] = [
             .malformed, .issuer, .missing("jwks_uri"), .url("jwks_uri"), .origin("jwks_uri"), .type("jwks_uri"),
         ]
-        #expect(Set(errors.map(\.finding.message)).count == errors.count)
+        expect(Set(errors.map(\.finding.message)).count, equals: errors.count)
         for error in errors {
-            #expect(error.finding.message.contains("jwks_uri") == "\(error)".contains("jwks_uri"))
-            #expect(!error.finding.remedy.isEmpty)
+            expect(error.finding.message.contains("jwks_uri"), equals: "\(error)".contains("jwks_uri"))
+            expect(!error.finding.remedy.isEmpty)
         }
     }
 
@@ -82,7 +83,7 @@ struct ProviderMetadataTests {
         for name in [
             "authorization_endpoint", "token_endpoint", "jwks_uri", "userinfo_endpoint", "end_session_endpoint",
         ] {
-            #expect(error([(name, "\"\(url)\"")]) == .url(name))
+            expect(error([(name, "\"\(url)\"")]), equals: .url(name))
         }
     }
 
@@ -91,8 +92,8 @@ struct ProviderMetadataTests {
         arguments: ["http://127.0.0.1:8080/token", "http://localhost/token", "http://[::1]:9/t", "http://127.9.9.9/"])
     func loopback(url: String) {
         let local = ("issuer", #""http://127.0.0.1:8080""# as String?)
-        #expect(error([local, ("token_endpoint", "\"\(url)\"")], issuer: "http://127.0.0.1:8080") == nil)
-        #expect(error([("token_endpoint", "\"\(url)\"")]) == .url("token_endpoint"))
+        expect(error([local, ("token_endpoint", "\"\(url)\"")], issuer: "http://127.0.0.1:8080"), equals: nil)
+        expect(error([("token_endpoint", "\"\(url)\"")]), equals: .url("token_endpoint"))
     }
 
     @Test(
@@ -100,23 +101,23 @@ struct ProviderMetadataTests {
         arguments: [#""http://id.example.com/i""#, #""/i""#, "1"])
     func introspectionEndpoint(value: String) throws {
         let metadata = try ProviderMetadata(document([("introspection_endpoint", value)]), issuer: Self.issuer)
-        #expect(metadata.introspectionEndpoint == nil)
+        expect(metadata.introspectionEndpoint, equals: nil)
         var identity = IdentityConfiguration(
             name: "company", issuer: Self.issuer,
             client: IdentityClientConfiguration(id: "c", authentication: .basic(Secret("s"))))
         identity.accessTokens = .init()
-        #expect(!metadata.findings(for: identity).contains { $0.message.contains("introspection") })
+        expect(!metadata.findings(for: identity).contains { $0.message.contains("introspection") })
         identity.accessTokens?.introspection = .init()
-        #expect(metadata.findings(for: identity).contains { $0.message.contains("introspection") })
+        expect(metadata.findings(for: identity).contains { $0.message.contains("introspection") })
     }
 
     @Test("A member of the wrong type, a member twice and a document beyond 64 KiB are rejected")
     func malformed() {
-        #expect(
-            error([("authorization_response_iss_parameter_supported", "\"true\"")])
-                == .type("authorization_response_iss_parameter_supported"))
-        #expect(error([("response_types_supported", "\"code\"")]) == .type("response_types_supported"))
-        #expect(error([("response_types_supported", "[1]")]) == .type("response_types_supported"))
+        expect(
+            error([("authorization_response_iss_parameter_supported", "\"true\"")]),
+            equals: .type("authorization_response_iss_parameter_supported"))
+        expect(error([("response_types_supported", "\"code\"")]), equals: .type("response_types_supported"))
+        expect(error([("response_types_supported", "[1]")]), equals: .type("response_types_supported"))
         let twice = Array(#"{"issuer":"https://id.example.com","issuer":"https://id.example.com"}"#.utf8)
         for document in [twice, [], Array("[]".utf8), Array("{".utf8)] {
             #expect(throws: ProviderMetadata.ParseError.malformed) {
@@ -132,12 +133,12 @@ struct ProviderMetadataTests {
 
     @Test("Discovery §4.1: the document is below the issuer, without a second slash")
     func location() {
-        #expect(
-            ProviderMetadata.url(ofIssuer: "https://id.example.com")
-                == "https://id.example.com/.well-known/openid-configuration")
-        #expect(
-            ProviderMetadata.url(ofIssuer: "https://id.example.com/t/")
-                == "https://id.example.com/t/.well-known/openid-configuration")
+        expect(
+            ProviderMetadata.url(ofIssuer: "https://id.example.com"),
+            equals: "https://id.example.com/.well-known/openid-configuration")
+        expect(
+            ProviderMetadata.url(ofIssuer: "https://id.example.com/t/"),
+            equals: "https://id.example.com/t/.well-known/openid-configuration")
     }
 
     @Test(
@@ -153,10 +154,10 @@ struct ProviderMetadataTests {
             name: "company", issuer: Self.issuer,
             client: IdentityClientConfiguration(id: "c", authentication: .basic(Secret("s"))))
         let good = try ProviderMetadata(document(), issuer: Self.issuer)
-        #expect(good.findings(for: identity) == [])
+        expect(good.findings(for: identity), equals: [])
         let findings = try ProviderMetadata(document([(name, value)]), issuer: Self.issuer).findings(for: identity)
-        #expect(findings.count == 1)
-        #expect(findings.allSatisfy { !$0.remedy.isEmpty })
+        expect(findings.count, equals: 1)
+        expect(findings.allSatisfy { !$0.remedy.isEmpty })
     }
 
     @Test("RFC 9126: whether requests are pushed follows the configuration and the endpoint")
@@ -170,11 +171,11 @@ struct ProviderMetadataTests {
                 ("pushed_authorization_request_endpoint", #""https://id.example.com/par""#),
                 ("require_pushed_authorization_requests", "true"),
             ]), issuer: Self.issuer)
-        #expect(with.pushes(identity) && !without.pushes(identity))
+        expect(with.pushes(identity) && !without.pushes(identity))
         identity.pushed = .never
-        #expect(!with.pushes(identity))
-        #expect(with.findings(for: identity).count == 1)
+        expect(!with.pushes(identity))
+        expect(with.findings(for: identity).count, equals: 1)
         identity.pushed = .always
-        #expect(without.findings(for: identity).count == 1)
+        expect(without.findings(for: identity).count, equals: 1)
     }
 }

@@ -15,14 +15,15 @@ struct ProviderRefreshTests {
             fixture.issue([Self.successor, ("access_token", #""canary-2""#)])
             fixture.advance(by: .seconds(290))
             let update = try await fixture.refresh(fixture.session())
-            #expect(update.tokens?.authorization == Secret("Bearer canary-2"))
-            #expect(update.tokens?.refreshToken == Secret("canary-successor-0123456789"))
-            #expect(update.tokens?.accessTokenExpiresAt == ProviderFixture.start + .seconds(590))
-            #expect(update.provenance == nil)
-            #expect(update.endsBy == nil)
-            let request = try #require(fixture.tokenRequests.first)
-            #expect(request.form == ["grant_type": "refresh_token", "refresh_token": ProviderFixture.refreshToken])
-            #expect(request.field("Authorization") == "Basic Y2xvYWtyb29tOmNhbmFyeS1jbGllbnQtc2VjcmV0")
+            expect(update.tokens?.authorization, equals: Secret("Bearer canary-2"))
+            expect(update.tokens?.refreshToken, equals: Secret("canary-successor-0123456789"))
+            expect(update.tokens?.accessTokenExpiresAt, equals: ProviderFixture.start + .seconds(590))
+            expect(update.provenance, equals: nil)
+            expect(update.endsBy, equals: nil)
+            let request = try require(fixture.tokenRequests.first)
+            expect(
+                request.form, equals: ["grant_type": "refresh_token", "refresh_token": ProviderFixture.refreshToken])
+            expect(request.field("Authorization"), equals: "Basic Y2xvYWtyb29tOmNhbmFyeS1jbGllbnQtc2VjcmV0")
         }
     }
 
@@ -31,8 +32,8 @@ struct ProviderRefreshTests {
         try await ProviderFixture.run { fixture in
             fixture.issue([("refresh_token", nil), ("refresh_expires_in", "1800")])
             let update = try await fixture.refresh(fixture.session())
-            #expect(update.tokens?.refreshToken == Secret(ProviderFixture.refreshToken))
-            #expect(update.endsBy == ProviderFixture.start + .seconds(1_800))
+            expect(update.tokens?.refreshToken, equals: Secret(ProviderFixture.refreshToken))
+            expect(update.endsBy, equals: ProviderFixture.start + .seconds(1_800))
         }
     }
 
@@ -44,8 +45,8 @@ struct ProviderRefreshTests {
             await #expect(throws: TokenClientError(.unreachable, in: .refresh)) {
                 try await fixture.refresh(fixture.session())
             }
-            #expect(fixture.tokenRequests.count == 1)
-            #expect(fixture.server.connectionCount == before + 1)
+            expect(fixture.tokenRequests.count, equals: 1)
+            expect(fixture.server.connectionCount, equals: before + 1)
         }
     }
 
@@ -69,8 +70,8 @@ struct ProviderRefreshTests {
         ] as [(String, String, TokenClientError.Kind)])
     func wrongClientSecretEndsNothing(status: String, body: String, kind: TokenClientError.Kind) async throws {
         try await ProviderFixture.run { fixture in
-            #expect(await fixture.refreshError(of: ScriptedServer.json(body, status: status))?.kind == kind)
-            #expect(fixture.tokenRequests.count == 1)
+            await expect(fixture.refreshError(of: ScriptedServer.json(body, status: status))?.kind, equals: kind)
+            expect(fixture.tokenRequests.count, equals: 1)
         }
     }
 
@@ -79,16 +80,16 @@ struct ProviderRefreshTests {
         let empty = ScriptedServer.json("", status: "400 Bad")
         try await ProviderFixture.run(change: { $0.endsOn = ["invalid_grant", "invalid_request"] }) { fixture in
             let invalid = ProviderFixture.error("invalid_request")
-            #expect(await fixture.refreshError(of: invalid)?.kind == .rejected)
-            #expect(await fixture.refreshError(of: empty)?.kind == .misconfigured(.requestRejected))
+            await expect(fixture.refreshError(of: invalid)?.kind, equals: .rejected)
+            await expect(fixture.refreshError(of: empty)?.kind, equals: .misconfigured(.requestRejected))
         }
         try await ProviderFixture.run(change: { $0.endsOn = ["any400"] }) { fixture in
-            #expect(await fixture.refreshError(of: empty)?.kind == .rejected)
+            await expect(fixture.refreshError(of: empty)?.kind, equals: .rejected)
             let client = ProviderFixture.error("invalid_client", status: "401 No")
-            #expect(await fixture.refreshError(of: client)?.kind == .misconfigured(.invalidClient))
+            await expect(fixture.refreshError(of: client)?.kind, equals: .misconfigured(.invalidClient))
             // The rest of the body might name another cause.
             let cut = "HTTP/1.1 400 Bad\r\nContent-Length: 40\r\n\r\n{"
-            #expect(await fixture.refreshError(of: cut)?.kind == .invalidResponse)
+            await expect(fixture.refreshError(of: cut)?.kind, equals: .invalidResponse)
         }
     }
 
@@ -107,10 +108,10 @@ struct ProviderRefreshTests {
         try await ProviderFixture.run(isReady: false) { server, _ in
             server.respond(to: document, with: ScriptedServer.json("", status: "503 Away"))
         } body: { fixture in
-            #expect(
-                await fixture.refreshError(of: ProviderFixture.tokens())
-                    == TokenClientError(.unreachable, in: .refresh, isUnjudged: true))
-            #expect(fixture.tokenRequests.isEmpty)
+            await expect(
+                fixture.refreshError(of: ProviderFixture.tokens()),
+                equals: TokenClientError(.unreachable, in: .refresh, isUnjudged: true))
+            expect(empty: fixture.tokenRequests)
         }
     }
 
@@ -122,19 +123,19 @@ struct ProviderRefreshTests {
             server.handle(ProviderFixture.discovery, [.silence])
         } body: { fixture in
             let start = ContinuousClock.now
-            #expect(await fixture.refreshError(of: ProviderFixture.tokens())?.isUnjudged == true)
+            await expect(fixture.refreshError(of: ProviderFixture.tokens())?.isUnjudged, equals: true)
             #expect(ContinuousClock.now - start < .seconds(4))
-            #expect(fixture.tokenRequests.isEmpty)
+            expect(empty: fixture.tokenRequests)
         }
     }
 
     @Test("A session without a refresh token or without provenance is not refreshed")
     func notRefreshable() async throws {
         try await ProviderFixture.run { fixture in
-            #expect(
-                await fixture.refreshError(of: ProviderFixture.tokens(), fixture.session(refreshToken: nil))
-                    == TokenClientError(.invalidResponse, in: .refresh))
-            #expect(fixture.tokenRequests.isEmpty)
+            await expect(
+                fixture.refreshError(of: ProviderFixture.tokens(), fixture.session(refreshToken: nil)),
+                equals: TokenClientError(.invalidResponse, in: .refresh))
+            expect(empty: fixture.tokenRequests)
         }
     }
 
@@ -153,13 +154,13 @@ struct ProviderRefreshTests {
                 $0.authenticatedAt = WallTime(seconds: 1_799_999_990)
                 $0.providerSession = "s-1"
             }
-            let updated = try #require(try await fixture.refresh(session).provenance)
-            #expect(String(decoding: updated.claims, as: UTF8.self) == #"{"name":"Joanna","groups":["b"]}"#)
-            #expect(updated.acr == "pwd")
-            #expect(updated.idToken?.bytes == Array(token.utf8.dropFirst().dropLast()))
-            #expect(updated.authenticatedAt == session.provenance?.authenticatedAt)
-            #expect(updated.nonceHash == session.provenance?.nonceHash)
-            #expect(updated.providerSession == "s-1")
+            let updated = try await require(fixture.refresh(session).provenance)
+            expect(String(decoding: updated.claims, as: UTF8.self), equals: #"{"name":"Joanna","groups":["b"]}"#)
+            expect(updated.acr, equals: "pwd")
+            expect(updated.idToken?.bytes, equals: Array(token.utf8.dropFirst().dropLast()))
+            expect(updated.authenticatedAt, equals: session.provenance?.authenticatedAt)
+            expect(updated.nonceHash, equals: session.provenance?.nonceHash)
+            expect(updated.providerSession, equals: "s-1")
         }
     }
 
@@ -173,15 +174,15 @@ struct ProviderRefreshTests {
                 let response = ProviderFixture.tokens([
                     successor, ("access_token", #""canary-of-other""#), ("id_token", token),
                 ])
-                let error = try #require(await fixture.refreshError(of: response))
-                #expect(error.kind == .rejected)
-                #expect(error.foreign?.authorization == Secret("Bearer canary-of-other"))
+                let error = try await require(fixture.refreshError(of: response))
+                expect(error.kind, equals: .rejected)
+                expect(error.foreign?.authorization, equals: Secret("Bearer canary-of-other"))
                 let isReplaced = successor.1 != nil
-                #expect(
-                    error.foreign?.refreshToken
-                        == Secret(isReplaced ? "canary-successor-0123456789" : ProviderFixture.refreshToken))
+                expect(
+                    error.foreign?.refreshToken,
+                    equals: Secret(isReplaced ? "canary-successor-0123456789" : ProviderFixture.refreshToken))
             }
-            #expect(fixture.events.contains(.rejected(.token(.otherSubject), in: .refresh)))
+            expect(fixture.events.contains(.rejected(.token(.otherSubject), in: .refresh)))
         }
     }
 
@@ -196,10 +197,10 @@ struct ProviderRefreshTests {
         try await ProviderFixture.run { fixture in
             let token = try fixture.idToken([(name, value)])
             let session = fixture.session { $0.authenticatedAt = WallTime(seconds: 1_799_999_990) }
-            #expect(
-                await fixture.refreshError(of: ProviderFixture.tokens([("id_token", token)]), session)
-                    == TokenClientError(.invalidResponse, in: .refresh))
-            #expect(fixture.events.contains(.rejected(.token(rejection), in: .refresh)))
+            await expect(
+                fixture.refreshError(of: ProviderFixture.tokens([("id_token", token)]), session),
+                equals: TokenClientError(.invalidResponse, in: .refresh))
+            expect(fixture.events.contains(.rejected(.token(rejection), in: .refresh)))
         }
     }
 
@@ -212,10 +213,10 @@ struct ProviderRefreshTests {
                 (try fixture.idToken(key: try ScriptedKey(.es256)), TokenRejection.invalidSignature),
                 (unsigned, .algorithmNotAllowed),
             ] {
-                #expect(
-                    await fixture.refreshError(of: ProviderFixture.tokens([("id_token", token)]))
-                        == TokenClientError(.invalidResponse, in: .refresh))
-                #expect(fixture.events.contains(.rejected(.token(rejection), in: .refresh)))
+                await expect(
+                    fixture.refreshError(of: ProviderFixture.tokens([("id_token", token)])),
+                    equals: TokenClientError(.invalidResponse, in: .refresh))
+                expect(fixture.events.contains(.rejected(.token(rejection), in: .refresh)))
             }
         }
     }
@@ -230,9 +231,9 @@ struct ProviderRefreshTests {
                 let token = String(decoding: try other.token(claims), as: UTF8.self)
                 fixture.issue([Self.successor, ("id_token", "\"\(token)\"")])
                 let update = try await fixture.refresh(fixture.session())
-                #expect(update.tokens?.refreshToken == Secret("canary-successor-0123456789"))
-                #expect(update.provenance == nil)
-                #expect(fixture.events.contains(.rejected(.token(.unknownKey), in: .refresh)))
+                expect(update.tokens?.refreshToken, equals: Secret("canary-successor-0123456789"))
+                expect(update.provenance, equals: nil)
+                expect(fixture.events.contains(.rejected(.token(.unknownKey), in: .refresh)))
             }
         }
     }
@@ -242,8 +243,8 @@ struct ProviderRefreshTests {
         try await ProviderFixture.run(change: { $0.keep.bytes = 20 }) { fixture in
             let token = try fixture.idToken([("name", "\"\(String(repeating: "a", count: 100))\"")])
             fixture.issue([("id_token", token)])
-            #expect(try await fixture.refresh(fixture.session()).provenance?.claims == Array("{}".utf8))
-            #expect(fixture.events.contains(.rejected(.claimsTooLarge, in: .refresh)))
+            try await expect(fixture.refresh(fixture.session()).provenance?.claims, equals: Array("{}".utf8))
+            expect(fixture.events.contains(.rejected(.claimsTooLarge, in: .refresh)))
         }
     }
 
@@ -254,11 +255,11 @@ struct ProviderRefreshTests {
         try await ProviderFixture.run(change: { $0.userSource = .userInfo }) { fixture in
             let session = fixture.session()
             fixture.issue([("id_token", try fixture.idToken())])
-            #expect(try await fixture.refresh(session).provenance?.claims == session.provenance?.claims)
+            try await expect(fixture.refresh(session).provenance?.claims, equals: session.provenance?.claims)
             fixture.server.respond(to: "GET /userinfo", with: ScriptedServer.json(#"{"sub":"jo","name":"Joanna"}"#))
             let update = try await fixture.updatedUser(of: session)
-            #expect(update?.provenance?.claims == Array(#"{"name":"Joanna"}"#.utf8))
-            #expect(update?.tokens == nil)
+            expect(update?.provenance?.claims, equals: Array(#"{"name":"Joanna"}"#.utf8))
+            expect(update?.tokens, equals: nil)
             fixture.server.respond(to: "GET /userinfo", with: ScriptedServer.json(#"{"sub":"ann","name":"Ann"}"#))
             await #expect(throws: TokenClientError(.rejected, in: .user)) {
                 try await fixture.updatedUser(of: session)
@@ -274,8 +275,8 @@ struct ProviderRefreshTests {
     func noUserInfo() async throws {
         try await ProviderFixture.run { fixture in
             let updated = try await fixture.updatedUser(of: fixture.session())
-            #expect(updated == nil)
-            #expect(fixture.requests("GET /userinfo").isEmpty)
+            expect(updated, equals: nil)
+            expect(empty: fixture.requests("GET /userinfo"))
         }
     }
 }

@@ -32,8 +32,8 @@ struct TokenExchangeTests {
         try await ProviderFixture.run(change: Self.configure) { fixture in
             fixture.server.respond(to: "POST /token", with: Self.response())
             let token = try await exchange(fixture)
-            #expect(token.authorization == Secret("Bearer canary-exchanged"))
-            #expect(token.expiresAt == ProviderFixture.start + .seconds(300))
+            expect(token.authorization, equals: Secret("Bearer canary-exchanged"))
+            expect(token.expiresAt, equals: ProviderFixture.start + .seconds(300))
             _ = try await exchange(fixture, for: 2)
             let common = [
                 "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
@@ -41,8 +41,9 @@ struct TokenExchangeTests {
                 "requested_token_type": Self.type,
             ]
             let forms = fixture.tokenRequests.map(\.form)
-            #expect(
-                forms == [
+            expect(
+                forms,
+                equals: [
                     common.merging(["audience": "https://billing.example.com", "scope": "read write"]) { $1 },
                     common.merging(["resource": "https://files.example.com/api"]) { $1 },
                 ])
@@ -55,7 +56,7 @@ struct TokenExchangeTests {
             await #expect(throws: TokenClientError(.misconfigured(.requestRejected), in: .exchange)) {
                 try await exchange(fixture, for: 0)
             }
-            #expect(fixture.tokenRequests.isEmpty)
+            expect(empty: fixture.tokenRequests)
         }
     }
 

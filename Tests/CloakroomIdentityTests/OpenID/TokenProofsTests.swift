@@ -15,7 +15,7 @@ struct ProvingClient: Sendable {
     /// The public key without other members, and its thumbprint.
     func jwk(_ more: String = "") throws -> String { try key.jwk(more: more, hasAlgorithm: false) }
     func thumbprint() throws -> [UInt8] {
-        let value = try #require(JSONValue(document: Array(try jwk().utf8)))
+        let value = try require(JSONValue(document: Array(try jwk().utf8)))
         return try JSONWebKey(value).material.thumbprint
     }
 
@@ -50,7 +50,7 @@ struct TokenProofsTests {
     private static func check(
         _ proofs: TokenProofs, _ proof: TokenProof, _ client: ProvingClient, now: WallTime = Self.now
     ) async throws -> TokenProofs.Result? {
-        let origin = try #require(ProvingClient.origin)
+        let origin = try require(ProvingClient.origin)
         return await proofs.check(
             proof, of: Array("t".utf8), key: try client.thumbprint(), at: origin, now: now)
     }
@@ -61,7 +61,7 @@ struct TokenProofsTests {
     func algorithms(algorithm: SignatureAlgorithm) async throws {
         let client = try ProvingClient(algorithm)
         let proof = try client.proof(of: "t", at: Self.now)
-        #expect(try await Self.check(Self.proofs(), proof, client) == .valid)
+        try await expect(Self.check(Self.proofs(), proof, client), equals: .valid)
     }
 
     @Test("Identity rule 46: a client has no RSA key that is expensive to check")
@@ -71,7 +71,7 @@ struct TokenProofsTests {
         let fits = keys.map { count, exponent in
             JSONWebKey.Material.rsa(modulus: [UInt8](repeating: 0xff, count: count), exponent: exponent).isFitForClients
         }
-        #expect(fits == [true, true, false, false])
+        expect(fits, equals: [true, true, false, false])
     }
 
     @Test("RFC 7638 §3.1: the thumbprint of the example")
@@ -81,9 +81,9 @@ struct TokenProofsTests {
             {"kty":"EC","x":"l8tFrhx-34tV3hRICRDY9zCkDlpBhF42UQUfWVAWBFs","y":"9VE4jf_Ok_o64zbTTlcuNJajHmt6v9TDVrU0CdvGRDA",
             "crv":"P-256"}
             """#
-        let value = try #require(JSONValue(document: Array(key.utf8)))
+        let value = try require(JSONValue(document: Array(key.utf8)))
         let thumbprint = try JSONWebKey(value).material.thumbprint
-        #expect(Base64URL.encode(thumbprint) == "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I")
+        expect(Base64URL.encode(thumbprint), equals: "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I")
     }
 
     typealias Row = (claims: [(String, String?)], header: [(String, String?)])
@@ -107,7 +107,7 @@ struct TokenProofsTests {
     func everyMemberHasItsRejection(row: Row) async throws {
         let client = try ProvingClient()
         let proof = try client.proof(of: "t", at: Self.now, row.claims, header: row.header)
-        #expect(try await Self.check(Self.proofs(), proof, client) == .rejected(.invalidProof))
+        try await expect(Self.check(Self.proofs(), proof, client), equals: .rejected(.invalidProof))
     }
 
     @Test("Identity rule 46: of another token, method, path or key, altered, with a private key, absent or too long")
@@ -127,9 +127,9 @@ struct TokenProofsTests {
         all.append(TokenProof(text: [], method: valid.method, path: valid.path))
         let proofs = Self.proofs()
         for proof in all {
-            #expect(try await Self.check(proofs, proof, client) == .rejected(.invalidProof))
+            try await expect(Self.check(proofs, proof, client), equals: .rejected(.invalidProof))
         }
-        #expect(try await Self.check(proofs, valid, client) == .valid)
+        try await expect(Self.check(proofs, valid, client), equals: .valid)
     }
 
     @Test(
@@ -142,7 +142,7 @@ struct TokenProofsTests {
     func target(htu: String) async throws {
         let client = try ProvingClient()
         let proof = try client.proof(of: "t", at: Self.now, [("htu", "\"\(htu)\"")])
-        #expect(try await Self.check(Self.proofs(), proof, client) == .valid)
+        try await expect(Self.check(Self.proofs(), proof, client), equals: .valid)
     }
 
     @Test("Identity rule 47: proofIsUsedOnce: for a minute before and after its time, and not by another id or key")
@@ -150,54 +150,54 @@ struct TokenProofsTests {
         let (client, other, proofs) = (try ProvingClient(), try ProvingClient(), Self.proofs())
         // A client whose clock is ahead, so that the proof is acceptable for two minutes.
         let early = try client.proof(of: "t", at: Self.now + .seconds(60))
-        #expect(try await Self.check(proofs, early, client) == .valid)
+        try await expect(Self.check(proofs, early, client), equals: .valid)
         for seconds in [0, 60, 119, 120] {
             let now = Self.now + .seconds(seconds)
-            #expect(try await Self.check(proofs, early, client, now: now) == .rejected(.repeatedProof))
+            try await expect(Self.check(proofs, early, client, now: now), equals: .rejected(.repeatedProof))
         }
-        #expect(try await Self.check(proofs, early, client, now: Self.now + .seconds(121)) == .needsNonce)
-        #expect(try await Self.check(proofs, try other.proof(of: "t", at: Self.now), other) == .valid)
-        #expect(try await Self.check(proofs, try client.proof(of: "t", at: Self.now, id: "2"), client) == .valid)
+        try await expect(Self.check(proofs, early, client, now: Self.now + .seconds(121)), equals: .needsNonce)
+        try await expect(Self.check(proofs, try other.proof(of: "t", at: Self.now), other), equals: .valid)
+        try await expect(Self.check(proofs, try client.proof(of: "t", at: Self.now, id: "2"), client), equals: .valid)
         for seconds in [-61, 61] {
             let proof = try client.proof(of: "t", at: Self.now + .seconds(seconds), id: "3")
-            #expect(try await Self.check(proofs, proof, client) == .needsNonce)
+            try await expect(Self.check(proofs, proof, client), equals: .needsNonce)
         }
     }
 
     @Test("Identity rule 47: a nonce is valid for five minutes at each replica, whatever the clock of the client is")
     func nonces() async throws {
         let (client, one, another) = (try ProvingClient(), Self.proofs(), Self.proofs())
-        let nonce = try #require(one.nonce(now: Self.now))
+        let nonce = try require(one.nonce(now: Self.now))
         func proof(_ id: String, nonce: String) throws -> TokenProof {
             try client.proof(of: "t", at: WallTime(seconds: 5), id: id, [("nonce", "\"\(nonce)\"")])
         }
         for proofs in [one, another] {
             let late = Self.now + .seconds(300)
-            #expect(try await Self.check(proofs, try proof("1", nonce: nonce), client, now: late) == .valid)
+            try await expect(Self.check(proofs, try proof("1", nonce: nonce), client, now: late), equals: .valid)
             let again = try await Self.check(proofs, try proof("1", nonce: nonce), client, now: late)
-            #expect(again == .rejected(.repeatedProof))
+            expect(again, equals: .rejected(.repeatedProof))
         }
         // Late, from the future, and of others.
         let later = Self.now + .seconds(301)
-        #expect(try await Self.check(one, try proof("2", nonce: nonce), client, now: later) == .needsNonce)
+        try await expect(Self.check(one, try proof("2", nonce: nonce), client, now: later), equals: .needsNonce)
         let early = Self.now - .seconds(31)
-        #expect(try await Self.check(one, try proof("3", nonce: nonce), client, now: early) == .needsNonce)
+        try await expect(Self.check(one, try proof("3", nonce: nonce), client, now: early), equals: .needsNonce)
         for other in ["", "x", String(nonce.dropLast()), nonce + nonce] {
-            #expect(try await Self.check(one, try proof("4", nonce: other), client) == .needsNonce)
+            try await expect(Self.check(one, try proof("4", nonce: other), client), equals: .needsNonce)
         }
         let sealed = KeyedSealing().seal(UInt64(Self.now.milliseconds).bigEndianBytes, name: "device challenge")
-        let foreign = Base64URL.encode(try #require(sealed))
-        #expect(try await Self.check(one, try proof("5", nonce: foreign), client) == .needsNonce)
+        let foreign = Base64URL.encode(try require(sealed))
+        try await expect(Self.check(one, try proof("5", nonce: foreign), client), equals: .needsNonce)
     }
 
     @Test("Identity rule 47: responses within 100 ms have the same nonce, also if the clock is set back")
     func sharedNonce() {
         let proofs = Self.proofs()
         let first = proofs.nonce(now: Self.now)
-        #expect(first != nil && proofs.nonce(now: Self.now + .milliseconds(99)) == first)
+        expect(first != nil && proofs.nonce(now: Self.now + .milliseconds(99)) == first)
         let next = proofs.nonce(now: Self.now + .milliseconds(100))
-        #expect(next != nil && next != first)
-        #expect(proofs.nonce(now: Self.now) != next)
+        expect(next != nil && next != first)
+        expect(proofs.nonce(now: Self.now) != next)
     }
 
     @Test("Identity rule 48: of the proofs that wait, those beyond 1,000 are not checked")
@@ -206,40 +206,40 @@ struct TokenProofsTests {
         let proof = try client.proof(of: "t", at: Self.now)
         let others = (0..<ClientShares.maxWaiting).map { RateKey(peer: "10.0.\($0 / 256).\($0 % 256)") }
         // One is being checked, and the others wait.
-        #expect(await proofs.queue.enter(others[0]))
-        #expect(others.allSatisfy { proofs.queue.waiting.take($0) })
-        #expect(try await Self.check(proofs, proof, client) == nil)
+        await expect(proofs.queue.enter(others[0]))
+        expect(others.allSatisfy { proofs.queue.waiting.take($0) })
+        try await expect(Self.check(proofs, proof, client), equals: nil)
         await proofs.queue.leave(others[0])
-        #expect(try await Self.check(proofs, proof, client) == .valid)
-        #expect(proofs.queue.waiting.count == others.count && proofs.queue.inFlight.count == 0)
+        try await expect(Self.check(proofs, proof, client), equals: .valid)
+        expect(proofs.queue.waiting.count == others.count && proofs.queue.inFlight.count == 0)
     }
 
     @Test("Identity rule 48: of the proofs that wait, those beyond the share of a client are not checked; others are")
     func share() async throws {
         let (client, proofs) = (try ProvingClient(), Self.proofs())
         let (one, other) = (RateKey(peer: "2001:db8:1:2::1"), RateKey(peer: "2001:db8:1:3::1"))
-        let (origin, key) = (try #require(ProvingClient.origin), try client.thumbprint())
+        let (origin, key) = (try require(ProvingClient.origin), try client.thumbprint())
         @Sendable func check(_ id: String, from address: RateKey) async throws -> TokenProofs.Result? {
             let proof = try client.proof(of: "t", at: Self.now, id: id)
             return await proofs.check(
                 proof, of: Array("t".utf8), key: key, at: origin, from: address, now: Self.now)
         }
         let busy = RateKey(peer: "192.0.2.1")
-        #expect(await proofs.queue.enter(busy))
+        await expect(proofs.queue.enter(busy))
         let share = proofs.queue.waiting.takeAll("2001:db8:1:2::1")
-        #expect(try await check("1", from: RateKey(peer: "2001:db8:1:2::2")) == nil)
+        try await expect(check("1", from: RateKey(peer: "2001:db8:1:2::2")), equals: nil)
         async let second = check("2", from: other)
         try await eventually("it waits") { proofs.queue.waiting.count == share + 1 }
         await proofs.queue.leave(busy)
-        #expect(try await second == .valid)
-        #expect(try await check("3", from: one) == .valid)
-        #expect(proofs.queue.waiting.count == share && proofs.queue.inFlight.count == 0)
+        try await expect(second, equals: .valid)
+        try await expect(check("3", from: one), equals: .valid)
+        expect(proofs.queue.waiting.count == share && proofs.queue.inFlight.count == 0)
     }
 
     @Test("Identity rule 47: fullTableForgetsNoProof: what is forgotten needs a later nonce, and memory is bounded")
     func fullTableForgetsNoProof() {
         var accepted = AcceptedProofs()
-        #expect(accepted.limit == 16_384)
+        expect(accepted.limit, equals: 16_384)
         accepted.limit = 256
         func key(_ index: Int) -> SessionKey { SessionKey(UInt64(index), 0, 0, 0) }
         func time(_ index: Int) -> WallTime { Self.now + .milliseconds(index) }
@@ -256,11 +256,11 @@ struct TokenProofsTests {
             Issue.record("proof \(index) was accepted twice")
             break
         }
-        #expect(accepted.insert(key(1), time: time(1), now: Self.now) == .needsNonce)
-        #expect(accepted.insert(key(count), time: time(count), now: Self.now) == .rejected(.repeatedProof))
-        #expect(accepted.insert(key(count + 1), time: time(1), now: Self.now) == .needsNonce)
+        expect(accepted.insert(key(1), time: time(1), now: Self.now), equals: .needsNonce)
+        expect(accepted.insert(key(count), time: time(count), now: Self.now), equals: .rejected(.repeatedProof))
+        expect(accepted.insert(key(count + 1), time: time(1), now: Self.now), equals: .needsNonce)
         // A client repeats its request with a new nonce, and is served.
-        #expect(accepted.insert(key(count + 2), time: time(count), now: Self.now) == .valid)
+        expect(accepted.insert(key(count + 2), time: time(count), now: Self.now), equals: .valid)
     }
 
     @Test("Identity rule 47: two minutes after a clock that was far ahead was set back, proofs are accepted again")
@@ -272,9 +272,9 @@ struct TokenProofsTests {
             count += 1
             return accepted.insert(SessionKey(count, 0, 0, 0), time: now, now: now)
         }
-        for index in 0..<12 { #expect(insert(at: Self.now + .seconds(86_400 + index)) == .valid) }
-        #expect(insert(at: Self.now) == .needsNonce)
-        #expect(insert(at: Self.now + .seconds(120)) == .needsNonce)
-        for index in 1...12 { #expect(insert(at: Self.now + .seconds(120 + index)) == .valid) }
+        for index in 0..<12 { expect(insert(at: Self.now + .seconds(86_400 + index)), equals: .valid) }
+        expect(insert(at: Self.now), equals: .needsNonce)
+        expect(insert(at: Self.now + .seconds(120)), equals: .needsNonce)
+        for index in 1...12 { expect(insert(at: Self.now + .seconds(120 + index)), equals: .valid) }
     }
 }

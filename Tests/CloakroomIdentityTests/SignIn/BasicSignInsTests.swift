@@ -45,27 +45,27 @@ struct BasicSignInsTests {
         let fixture = AccountControllerFixture()
         let subject = subject(fixture, sites: 2)
         let field = Self.field()
-        #expect(subject.cached(field, site: 0, now: time.now) == nil)
+        expect(subject.cached(field, site: 0, now: time.now) == nil)
         let keys = await withTaskGroup(of: SessionKey?.self) { group in
             for _ in 0..<1_000 {
                 group.addTask { Self.session(await subject.verify(field, site: 0, from: Self.origin()))?.key }
             }
             return await group.reduce(into: Set<SessionKey?>()) { $0.insert($1) }
         }
-        #expect(keys.count == 1 && !keys.contains(nil))
-        #expect(attempts(fixture) == 1)
-        #expect(!fixture.journal.all.contains("create"))
-        let session = try #require(Self.session(subject.cached(field, site: 0, now: time.now)))
-        #expect(session.authorization == Secret("Bearer canary-access-1"))
-        #expect(session.source == .unknown && !session.isRefreshable)
+        expect(keys.count == 1 && !keys.contains(nil))
+        expect(attempts(fixture), equals: 1)
+        expect(!fixture.journal.all.contains("create"))
+        let session = try require(Self.session(subject.cached(field, site: 0, now: time.now)))
+        expect(session.authorization, equals: Secret("Bearer canary-access-1"))
+        expect(session.source == .unknown && !session.isRefreshable)
         // The case of the scheme makes no other one; a password, a name or a site does.
-        #expect(Self.session(subject.cached(Self.field(scheme: "bASIC"), site: 0, now: time.now)) === session)
-        #expect(subject.cached(Self.field("jo@example.com", "other"), site: 0, now: time.now) == nil)
-        #expect(subject.cached(Self.field("al@example.com"), site: 0, now: time.now) == nil)
-        #expect(subject.cached(field, site: 1, now: time.now) == nil)
+        expect(Self.session(subject.cached(Self.field(scheme: "bASIC"), site: 0, now: time.now)) === session)
+        expect(subject.cached(Self.field("jo@example.com", "other"), site: 0, now: time.now) == nil)
+        expect(subject.cached(Self.field("al@example.com"), site: 0, now: time.now) == nil)
+        expect(subject.cached(field, site: 1, now: time.now) == nil)
         // Another process has another key, so that the log does not show which passwords are the same.
         let other = self.subject(fixture)
-        #expect(Self.session(await other.verify(field, site: 0, from: Self.origin()))?.key != session.key)
+        expect(Self.session(await other.verify(field, site: 0, from: Self.origin()))?.key != session.key)
     }
 
     @Test("Rule 139: a sign-in is used until it was idle, for the maximum, and until its token expires")
@@ -77,26 +77,26 @@ struct BasicSignInsTests {
             time.advance(by: duration)
             return Self.session(subject.cached(field, site: 0, now: time.now)) != nil
         }
-        let first = try #require(Self.session(await subject.verify(field, site: 0, from: Self.origin())))
-        #expect(first.beginRequest(limit: 1))
-        for _ in 0..<2 { #expect(isKnown(after: .milliseconds(299_999))) }
-        #expect(!isKnown(after: .seconds(300)))
+        let first = try require(Self.session(await subject.verify(field, site: 0, from: Self.origin())))
+        expect(first.beginRequest(limit: 1))
+        for _ in 0..<2 { expect(isKnown(after: .milliseconds(299_999))) }
+        expect(!isKnown(after: .seconds(300)))
         // The same password may have been changed in the meantime. The requests in flight count together (rule 63).
-        let second = try #require(Self.session(await subject.verify(field, site: 0, from: Self.origin())))
-        #expect(second !== first && !second.beginRequest(limit: 1))
-        #expect(attempts(fixture) == 2)
-        for _ in 0..<14 { #expect(isKnown(after: .seconds(250))) }
-        #expect(isKnown(after: .milliseconds(99_999)))
-        #expect(!isKnown(after: .milliseconds(1)))
+        let second = try require(Self.session(await subject.verify(field, site: 0, from: Self.origin())))
+        expect(second !== first && !second.beginRequest(limit: 1))
+        expect(attempts(fixture), equals: 2)
+        for _ in 0..<14 { expect(isKnown(after: .seconds(250))) }
+        expect(isKnown(after: .milliseconds(99_999)))
+        expect(!isKnown(after: .milliseconds(1)))
         fixture.client.response(.failure(TokenClientError(.rejected, in: .signIn)))
-        #expect(Self.problem(await subject.verify(field, site: 0, from: Self.origin()))?.status == 401)
+        expect(Self.problem(await subject.verify(field, site: 0, from: Self.origin()))?.status, equals: 401)
         var short = AccountControllerFixture.signedIn("2")
         short.tokens.accessTokenExpiresAt = time.now + .seconds(60)
         fixture.client.response(.success(short))
-        #expect(Self.session(await subject.verify(field, site: 0, from: Self.origin())) != nil)
-        #expect(isKnown(after: .milliseconds(59_999)))
-        #expect(!isKnown(after: .milliseconds(1)))
-        #expect(attempts(fixture) == 4)
+        expect(Self.session(await subject.verify(field, site: 0, from: Self.origin())) != nil)
+        expect(isKnown(after: .milliseconds(59_999)))
+        expect(!isKnown(after: .milliseconds(1)))
+        expect(attempts(fixture), equals: 4)
     }
 
     @Test("Rule 139: reloadKeepsSignIns: they are not repeated, unless accounts.basic or where to sign in has changed")
@@ -104,15 +104,15 @@ struct BasicSignInsTests {
         let fixture = AccountControllerFixture()
         let first = subject(fixture)
         let field = Self.field()
-        let session = try #require(Self.session(await first.verify(field, site: 0, from: Self.origin())))
+        let session = try require(Self.session(await first.verify(field, site: 0, from: Self.origin())))
         let next = subject(AccountControllerFixture(), after: first)
-        #expect(Self.session(next.cached(field, site: 0, now: time.now)) === session)
+        expect(Self.session(next.cached(field, site: 0, now: time.now)) === session)
         // Requests of the previous configuration that are in progress too.
         let late = Self.field("al@example.com")
-        #expect(Self.session(await first.verify(late, site: 0, from: Self.origin())) != nil)
-        #expect(Self.session(next.cached(late, site: 0, now: time.now)) != nil)
+        expect(Self.session(await first.verify(late, site: 0, from: Self.origin())) != nil)
+        expect(Self.session(next.cached(late, site: 0, now: time.now)) != nil)
         for other in [subject(fixture, entries: 10, after: first), subject(fixture, sites: 2, after: first)] {
-            #expect(other.cached(field, site: 0, now: time.now) == nil)
+            expect(other.cached(field, site: 0, now: time.now) == nil)
         }
     }
 
@@ -120,14 +120,14 @@ struct BasicSignInsTests {
     func countsOverReloads() async throws {
         let fixture = AccountControllerFixture()
         let (first, field) = (subject(fixture), Self.field())
-        let session = try #require(Self.session(await first.verify(field, site: 0, from: Self.origin())))
-        #expect(session.beginRequest(limit: 1))
+        let session = try require(Self.session(await first.verify(field, site: 0, from: Self.origin())))
+        expect(session.beginRequest(limit: 1))
         let next = subject(fixture, entries: 10, after: first)
-        let again = try #require(Self.session(await next.verify(field, site: 0, from: Self.origin())))
-        #expect(again !== session && !again.beginRequest(limit: 1))
+        let again = try require(Self.session(await next.verify(field, site: 0, from: Self.origin())))
+        expect(again !== session && !again.beginRequest(limit: 1))
         while first.counts.signIns.take(RateKey(peer: "192.0.2.1")) {}
         let other = Self.field("al@example.com")
-        #expect(Self.problem(await next.verify(other, site: 0, from: Self.origin()))?.code == .overloaded)
+        expect(Self.problem(await next.verify(other, site: 0, from: Self.origin()))?.code, equals: .overloaded)
     }
 
     @Test("Rule 139: a token that the upstream rejects is replaced by another sign-in, at most every two minutes")
@@ -135,19 +135,19 @@ struct BasicSignInsTests {
         let fixture = AccountControllerFixture()
         let subject = subject(fixture)
         let field = Self.field()
-        let first = try #require(Self.session(await subject.verify(field, site: 0, from: Self.origin())))
+        let first = try require(Self.session(await subject.verify(field, site: 0, from: Self.origin())))
         time.advance(by: .milliseconds(119_999))
-        #expect(!subject.forget(field, first, site: 0, now: time.now))
-        #expect(Self.session(subject.cached(field, site: 0, now: time.now)) === first)
+        expect(!subject.forget(field, first, site: 0, now: time.now))
+        expect(Self.session(subject.cached(field, site: 0, now: time.now)) === first)
         time.advance(by: .milliseconds(1))
-        #expect(subject.forget(field, first, site: 0, now: time.now))
-        #expect(subject.cached(field, site: 0, now: time.now) == nil)
-        let second = try #require(Self.session(await subject.verify(field, site: 0, from: Self.origin())))
+        expect(subject.forget(field, first, site: 0, now: time.now))
+        expect(subject.cached(field, site: 0, now: time.now) == nil)
+        let second = try require(Self.session(await subject.verify(field, site: 0, from: Self.origin())))
         // Another request with the first token was rejected later: it is sent again with the second.
-        #expect(subject.forget(field, first, site: 0, now: time.now))
-        #expect(Self.session(subject.cached(field, site: 0, now: time.now)) === second)
-        #expect(!subject.forget(field, second, site: 0, now: time.now))
-        #expect(attempts(fixture) == 2)
+        expect(subject.forget(field, first, site: 0, now: time.now))
+        expect(Self.session(subject.cached(field, site: 0, now: time.now)) === second)
+        expect(!subject.forget(field, second, site: 0, now: time.now))
+        expect(attempts(fixture), equals: 2)
     }
 
     @Test("Rule 139: wrong credentials are 401 and count as those of POST /auth, and then 429")
@@ -157,16 +157,16 @@ struct BasicSignInsTests {
         fixture.client.response(.failure(TokenClientError(.rejected, in: .signIn)))
         for _ in 0..<5 {
             let problem = Self.problem(await subject.verify(Self.field(), site: 0, from: Self.origin()))
-            #expect(problem?.code == .unauthorized && problem?.reason == .invalidCredentials)
-            #expect(subject.cached(Self.field(), site: 0, now: time.now) == nil)
+            expect(problem?.code == .unauthorized && problem?.reason == .invalidCredentials)
+            expect(subject.cached(Self.field(), site: 0, now: time.now) == nil)
         }
-        #expect(await fixture.signIn().status == 429)
+        await expect(fixture.signIn().status, equals: 429)
         fixture.client.response(.success(AccountControllerFixture.signedIn("1")))
         let problem = Self.problem(await subject.verify(Self.field(), site: 0, from: Self.origin()))
-        #expect(problem?.code == .throttled && problem?.retryAfter == 1)
-        #expect(attempts(fixture) == 5)
+        expect(problem?.code == .throttled && problem?.retryAfter == 1)
+        expect(attempts(fixture), equals: 5)
         // Another address is not delayed, and its success is kept for all.
-        #expect(Self.session(await subject.verify(Self.field(), site: 0, from: Self.origin("192.0.2.9"))) != nil)
+        expect(Self.session(await subject.verify(Self.field(), site: 0, from: Self.origin("192.0.2.9"))) != nil)
     }
 
     @Test("Rule 139: what cannot be a name and a password is not sent upstream, and failures upstream are not kept")
@@ -178,15 +178,15 @@ struct BasicSignInsTests {
             (Secret("Basic ////"), 400),
         ] {
             let problem = Self.problem(await subject.verify(field, site: 0, from: Self.origin()))
-            #expect(problem?.status == status)
+            expect(problem?.status, equals: status)
         }
-        #expect(attempts(fixture) == 0)
+        expect(attempts(fixture), equals: 0)
         fixture.client.response(.failure(TokenClientError(.unreachable, in: .signIn, isUnjudged: true)))
         for _ in 0..<10 {
             let problem = Self.problem(await subject.verify(Self.field(), site: 0, from: Self.origin()))
-            #expect(problem?.code == .unreachable)
+            expect(problem?.code, equals: .unreachable)
         }
-        #expect(attempts(fixture) == 10)
+        expect(attempts(fixture), equals: 10)
     }
 
     @Test("Rule 139: kept sign-ins, and those in progress, are bounded, and those in use remain")
@@ -194,14 +194,14 @@ struct BasicSignInsTests {
         let fixture = AccountControllerFixture(isThrottled: false)
         let subject = subject(fixture, entries: 10)
         let used = Self.field()
-        #expect(Self.session(await subject.verify(used, site: 0, from: Self.origin())) != nil)
+        expect(Self.session(await subject.verify(used, site: 0, from: Self.origin())) != nil)
         let fields = (0..<30).map { Self.field("u\($0)@example.com") }
         for field in fields {
-            #expect(Self.session(await subject.verify(field, site: 0, from: Self.origin())) != nil)
-            #expect(Self.session(subject.cached(used, site: 0, now: time.now)) != nil)
+            expect(Self.session(await subject.verify(field, site: 0, from: Self.origin())) != nil)
+            expect(Self.session(subject.cached(used, site: 0, now: time.now)) != nil)
         }
         let kept = fields.count { Self.session(subject.cached($0, site: 0, now: time.now)) != nil }
-        #expect((1...9).contains(kept))
+        expect((1...9).contains(kept))
         let gate = Gate()
         fixture.client.holdSignIns { await gate.passed() }
         await withTaskGroup(of: Void.self) { group in
@@ -216,10 +216,10 @@ struct BasicSignInsTests {
             }
             let other = Self.origin("198.51.100.1")
             let problem = Self.problem(await subject.verify(Self.field("x@example.com"), site: 0, from: other))
-            #expect(problem?.code == .overloaded)
+            expect(problem?.code, equals: .overloaded)
             gate.open()
         }
-        #expect(Self.session(await subject.verify(Self.field("x@example.com"), site: 0, from: Self.origin())) != nil)
+        expect(Self.session(await subject.verify(Self.field("x@example.com"), site: 0, from: Self.origin())) != nil)
     }
 
     /// Signs in, and notes the address if it has too many sign-ins in progress.
@@ -250,7 +250,7 @@ struct BasicSignInsTests {
             #expect(held <= count * 2 / 3)
             for peer in full { group.addTask { await Self.signIn("x", from: peer, subject, rejected) } }
             try? await eventually("these addresses have too many") { rejected.all.count == count - held + full.count }
-            #expect(rejected.all.suffix(2).sorted() == full)
+            expect(rejected.all.suffix(2).sorted(), equals: full)
             // The name and the password of one in progress, and two other addresses.
             for peer in full { group.addTask { await Self.signIn("first", from: peer, subject, rejected) } }
             for (name, peer) in [("y", "192.0.2.2"), ("z", "2001:db8:1::1")] {
@@ -259,7 +259,7 @@ struct BasicSignInsTests {
             try? await eventually("others sign in") { self.attempts(fixture) == held + 2 }
             gate.open()
         }
-        #expect(attempts(fixture) + rejected.all.count == count + full.count + 2)
-        #expect(Self.session(await subject.verify(Self.field("x@example.com"), site: 0, from: Self.origin())) != nil)
+        expect(attempts(fixture) + rejected.all.count, equals: count + full.count + 2)
+        expect(Self.session(await subject.verify(Self.field("x@example.com"), site: 0, from: Self.origin())) != nil)
     }
 }

@@ -14,7 +14,7 @@ struct ConcurrentSignInTests {
     private let subject = AccountControllerFixture(signInsPerAddress: 0)
     private let undecided: UndecidedAttempts
 
-    init() throws { undecided = try #require(subject.endpoints.throttle).undecided }
+    init() throws { undecided = try require(subject.endpoints.throttle).undecided }
 
     private var attempts: Int { subject.journal.all.count { $0.hasPrefix("signIn") } }
 
@@ -45,57 +45,57 @@ struct ConcurrentSignInTests {
 
     @Test("64 right passwords from one address all succeed, with a linear number of store calls")
     func right() async {
-        #expect(await statuses(64, waiting: 34) == [200: 64])
-        #expect(subject.store.throttleStates.isEmpty)
+        await expect(statuses(64, waiting: 34), equals: [200: 64])
+        expect(empty: subject.store.throttleStates)
         // Those that wait behind others are not counted before.
-        #expect((64...(64 + 34)).contains(subject.store.throttleCalls))
-        #expect(undecided.keyCount == 0)
+        expect((64...(64 + 34)).contains(subject.store.throttleCalls))
+        expect(undecided.keyCount, equals: 0)
     }
 
     @Test("64 right passwords of one account from one address all succeed")
     func oneAccount() async {
-        #expect(await statuses(64, waiting: 59, hasOneAccount: true) == [200: 64])
+        await expect(statuses(64, waiting: 59, hasOneAccount: true), equals: [200: 64])
         #expect(subject.store.throttleCalls <= 2 * 64)
-        #expect(undecided.keyCount == 0)
+        expect(undecided.keyCount, equals: 0)
     }
 
     @Test("64 right passwords from one address all succeed if failures have left one attempt")
     func oneAttemptLeft() async {
         subject.client.response(wrong)
-        for number in 0..<29 { #expect(await subject.signIn(email: "al\(number)@example.com").status == 401) }
+        for number in 0..<29 { await expect(subject.signIn(email: "al\(number)@example.com").status, equals: 401) }
         subject.client.response(.success(AccountControllerFixture.signedIn("1")))
-        #expect(await statuses(64, waiting: 63) == [200: 64])
+        await expect(statuses(64, waiting: 63), equals: [200: 64])
         #expect(subject.store.throttleCalls <= 29 + 2 * 64)
     }
 
     @Test("Rule 32: of 64 wrong passwords from one address the upstream checks 30")
     func wrongPasswords() async {
         subject.client.response(wrong)
-        #expect(await statuses(64, waiting: 34) == [401: 30, 429: 34])
-        #expect(attempts == 30)
+        await expect(statuses(64, waiting: 34), equals: [401: 30, 429: 34])
+        expect(attempts, equals: 30)
         #expect(subject.store.throttleCalls <= 64 + 34)
-        #expect(undecided.keyCount == 0)
+        expect(undecided.keyCount, equals: 0)
     }
 
     @Test("Rule 32: of 64 wrong passwords of one account the upstream checks 5")
     func wrongPasswordsOfOne() async {
         subject.client.response(wrong)
-        #expect(await statuses(64, waiting: 59, hasOneAccount: true) == [401: 5, 429: 59])
-        #expect(attempts == 5)
+        await expect(statuses(64, waiting: 59, hasOneAccount: true), equals: [401: 5, 429: 59])
+        expect(attempts, equals: 5)
     }
 
     @Test("An attempt that failures delay is rejected at once, although others of its address are undecided")
     func failures() async throws {
         subject.client.response(wrong)
-        for _ in 0..<5 { #expect(await subject.signIn().status == 401) }
+        for _ in 0..<5 { await expect(subject.signIn().status, equals: 401) }
         let (end, ender) = AsyncStream<Void>.makeStream()
         subject.client.holdSignIns { for await _ in end {} }
         async let other = subject.signIn(email: "al@example.com").status
         try await eventually("the other one is undecided") { attempts == 6 }
-        #expect(await subject.signIn().status == 429)
-        #expect(undecided.waitingCount == 0)
+        await expect(subject.signIn().status, equals: 429)
+        expect(undecided.waitingCount, equals: 0)
         ender.finish()
-        #expect(await other == 401)
+        await expect(other, equals: 401)
     }
 
     @Test("At most 64 attempts of an address wait; further ones are rejected at once, with Retry-After")
@@ -109,13 +109,13 @@ struct ConcurrentSignInTests {
             try await eventually("64 wait") { undecided.waitingCount == UndecidedAttempts.maxWaitingOfAddress }
             for number in 0..<10 {
                 let response = await subject.signIn(email: "al\(number)@example.com")
-                #expect(response.problem == Problem(.throttled, retryAfter: 600))
+                expect(response.problem, equals: Problem(.throttled, retryAfter: 600))
             }
-            #expect(undecided.waitingCount == 64)
+            expect(undecided.waitingCount, equals: 64)
             isOpen.withLock { $0 = true }
-            #expect(try await group.reduce(0) { $0 + ($1 == 200 ? 1 : 0) } == 94)
+            try await expect(group.reduce(0) { $0 + ($1 == 200 ? 1 : 0) }, equals: 94)
         }
-        #expect(undecided.keyCount == 0)
+        expect(undecided.keyCount, equals: 0)
     }
 
     @Test("If the store fails while attempts wait, they are rejected with 503, and none reaches the upstream")
@@ -126,8 +126,8 @@ struct ConcurrentSignInTests {
             isOpen.withLock { $0 = true }
             subject.store.fail(.throttle, .unavailable)
         }
-        #expect(await statuses(64) == [200: 30, 503: 34])
-        #expect(attempts == 30)
-        #expect(undecided.keyCount == 0)
+        await expect(statuses(64), equals: [200: 30, 503: 34])
+        expect(attempts, equals: 30)
+        expect(undecided.keyCount, equals: 0)
     }
 }

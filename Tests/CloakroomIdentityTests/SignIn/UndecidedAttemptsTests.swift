@@ -56,21 +56,21 @@ struct UndecidedAttemptsTests {
             }
             // A failure resumes none.
             attempts.decided(keys(0), isReleased: false)
-            #expect(attempts.waitingCount == 5)
+            expect(attempts.waitingCount, equals: 5)
             attempts.decided(keys(1), isReleased: true)
             try await eventually("one is resumed") { resumed.accounts.withLock { $0 } == [10] }
-            #expect(attempts.waitingCount == 4)
+            expect(attempts.waitingCount, equals: 4)
             attempts.decided(keys(10), isReleased: true)
             try await eventually("another one is resumed") { resumed.accounts.withLock { $0 } == [10, 11] }
             // The last ones that are undecided have failed, so all are resumed.
             attempts.decided(keys(11), isReleased: false)
-            #expect(attempts.waitingCount == 3)
+            expect(attempts.waitingCount, equals: 3)
             attempts.decided(keys(2), isReleased: false)
             try await group.waitForAll()
             for account in 12..<15 as Range<UInt64> { attempts.decided(keys(account), isReleased: false) }
         }
-        #expect(Set(resumed.accounts.withLock { $0 }) == [10, 11, 12, 13, 14])
-        #expect(attempts.waitingCount == 0 && attempts.keyCount == 0)
+        expect(Set(resumed.accounts.withLock { $0 }), equals: [10, 11, 12, 13, 14])
+        expect(attempts.waitingCount == 0 && attempts.keyCount == 0)
     }
 
     @Test("do not miss one that did not fail while they were being counted")
@@ -79,14 +79,14 @@ struct UndecidedAttemptsTests {
         await counted(attempts, 2)
         let turn = await attempts.begin(keys(3))
         attempts.decided(keys(1), isReleased: true)
-        let next = try #require(await attempts.delayed(turn, by: [keys(3)[1]], elapsed: .zero))
+        let next = try await require(attempts.delayed(turn, by: [keys(3)[1]], elapsed: .zero))
         // What was released is used up: now it waits.
         async let another = attempts.delayed(next, by: [keys(3)[1]], elapsed: .zero)
         try await eventually("it waits") { attempts.waitingCount == 1 }
         attempts.decided(keys(2), isReleased: false)
-        let last = try #require(await another)
-        #expect(await attempts.delayed(last, by: [keys(3)[1]], elapsed: .zero) == nil)
-        #expect(attempts.keyCount == 0)
+        let last = try await require(another)
+        await expect(attempts.delayed(last, by: [keys(3)[1]], elapsed: .zero) == nil)
+        expect(attempts.keyCount, equals: 0)
     }
 
     @Test("are counted again if the only other one did not fail while they were being counted")
@@ -94,10 +94,10 @@ struct UndecidedAttemptsTests {
         await counted(attempts, 1)
         let turn = await attempts.begin(keys(3))
         attempts.decided(keys(1), isReleased: true)
-        let next = try #require(await attempts.delayed(turn, by: [keys(3)[1]], elapsed: .zero))
+        let next = try await require(attempts.delayed(turn, by: [keys(3)[1]], elapsed: .zero))
         attempts.counted(next)
         attempts.decided(keys(3), isReleased: true)
-        #expect(attempts.waitingCount == 0 && attempts.keyCount == 0)
+        expect(attempts.waitingCount == 0 && attempts.keyCount == 0)
     }
 
     @Test("pass on what they do not need because another key delays them")
@@ -109,13 +109,13 @@ struct UndecidedAttemptsTests {
         async let second = attempts.begin(keys(4))
         try await eventually("two wait") { attempts.waitingCount == 2 }
         attempts.decided(keys(1), isReleased: true)
-        let turn = try #require(await first)
-        #expect(attempts.waitingCount == 1)
-        #expect(await attempts.delayed(turn, by: [keys(3)[0]], elapsed: .zero) == nil)
+        let turn = try await require(first)
+        expect(attempts.waitingCount, equals: 1)
+        await expect(attempts.delayed(turn, by: [keys(3)[0]], elapsed: .zero) == nil)
         attempts.counted(await second)
         attempts.decided(keys(2), isReleased: false)
         attempts.decided(keys(4), isReleased: false)
-        #expect(attempts.keyCount == 0)
+        expect(attempts.keyCount, equals: 0)
     }
 
     @Test("are counted a last time after five seconds")
@@ -128,17 +128,17 @@ struct UndecidedAttemptsTests {
         await counted(attempts, 1)
         async let delayed = delayed(attempts, 2, elapsed: .seconds(2))
         try await eventually("it waits") { slept.withLock { $0.count } == 1 }
-        let (duration, timer) = try #require(slept.withLock { $0.first })
-        #expect(duration == UndecidedAttempts.maxWait - .seconds(2))
+        let (duration, timer) = try require(slept.withLock { $0.first })
+        expect(duration, equals: UndecidedAttempts.maxWait - .seconds(2))
         timer.resume()
-        let turn = try #require(await delayed)
-        #expect(attempts.waitingCount == 0)
+        let turn = try await require(delayed)
+        expect(attempts.waitingCount, equals: 0)
         // It may not wait again, and one that has waited that long does not begin to.
-        #expect(await attempts.delayed(turn, by: [keys(2)[1]], elapsed: .seconds(5)) == nil)
+        await expect(attempts.delayed(turn, by: [keys(2)[1]], elapsed: .seconds(5)) == nil)
         let late = await attempts.begin(keys(3))
-        #expect(await attempts.delayed(late, by: [keys(3)[1]], elapsed: .seconds(5)) == nil)
+        await expect(attempts.delayed(late, by: [keys(3)[1]], elapsed: .seconds(5)) == nil)
         attempts.decided(keys(1), isReleased: true)
-        #expect(attempts.keyCount == 0)
+        expect(attempts.keyCount, equals: 0)
     }
 
     @Test("are at most 64 of an address and 1,024 of the process")
@@ -160,13 +160,13 @@ struct UndecidedAttemptsTests {
                 }
                 try await eventually("the address has no more room") { attempts.waitingCount == before + room }
             }
-            #expect(attempts.waitingCount == UndecidedAttempts.maxWaiting)
+            expect(attempts.waitingCount, equals: UndecidedAttempts.maxWaiting)
             for address in 1...17 as ClosedRange<UInt64> {
                 attempts.decided(keys(0, address: address), isReleased: false)
             }
             try await group.waitForAll()
         }
-        #expect(attempts.waitingCount == 0 && attempts.keyCount == 0)
+        expect(attempts.waitingCount == 0 && attempts.keyCount == 0)
     }
 
     @Test("are at most 256 of an IPv6 /48")
@@ -187,11 +187,11 @@ struct UndecidedAttemptsTests {
             }
             try await eventually("256 wait") { attempts.waitingCount == 256 }
             let turn = await attempts.begin(keys(257))
-            #expect(await attempts.delayed(turn, by: [keys(257)[2]], elapsed: .zero) == nil)
+            await expect(attempts.delayed(turn, by: [keys(257)[2]], elapsed: .zero) == nil)
             attempts.decided(keys(0), isReleased: false)
             try await group.waitForAll()
         }
-        #expect(attempts.waitingCount == 0 && attempts.keyCount == 0)
+        expect(attempts.waitingCount == 0 && attempts.keyCount == 0)
     }
 
     @Test("wait for none that they do not observe: beyond the maximum number of attempts")
@@ -200,8 +200,8 @@ struct UndecidedAttemptsTests {
         for number in 0..<UInt64(UndecidedAttempts.maxAttempts) { await counted(attempts, 1, address: number) }
         let keyCount = attempts.keyCount
         let turn = await attempts.begin(keys(1, address: 1))
-        #expect(turn.keys.isEmpty)
-        #expect(await attempts.delayed(turn, by: [keys(1)[1]], elapsed: .zero) == nil)
-        #expect(attempts.keyCount == keyCount)
+        expect(empty: turn.keys)
+        await expect(attempts.delayed(turn, by: [keys(1)[1]], elapsed: .zero) == nil)
+        expect(attempts.keyCount, equals: keyCount)
     }
 }

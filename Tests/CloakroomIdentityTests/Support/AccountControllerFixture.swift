@@ -1,4 +1,5 @@
 import CloakroomIdentity
+import TestSupport
 import Testing
 import Tracing
 
@@ -83,7 +84,7 @@ struct AccountControllerFixture {
     }
 
     /// The name of the ticket's session.
-    func id(of ticket: SessionTicket) throws -> SessionID { try #require(store.active(ticket, now: Self.now)).id }
+    func id(of ticket: SessionTicket) throws -> SessionID { try require(store.active(ticket, now: Self.now)).id }
 
     func whoAmI(_ ticket: SessionTicket?, at now: SessionTime = now) async -> AccountResponse {
         await endpoints.respond(AccountRequest(endpoint: .currentSession, ticket: ticket, now: now))
@@ -105,7 +106,7 @@ struct AccountControllerFixture {
 
     /// Signs in and returns the ticket from the cookie.
     func ticket() async throws -> SessionTicket {
-        try #require(await signIn().ticket)
+        try await require(signIn().ticket)
     }
 }
 

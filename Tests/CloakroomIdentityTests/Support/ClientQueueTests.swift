@@ -16,7 +16,7 @@ struct ClientQueueTests {
     private func client(_ number: Int) -> RateKey { RateKey(peer: "192.0.2.\(number)") }
 
     private func fill(_ queue: ClientQueue, _ client: RateKey) async {
-        while queue.inFlight.hasRoom(for: client) { #expect(await queue.enter(client)) }
+        while queue.inFlight.hasRoom(for: client) { await expect(queue.enter(client)) }
     }
 
     @Test("A client has a share of the places; its further requests wait, and those of others do not")
@@ -24,10 +24,10 @@ struct ClientQueueTests {
         let queue = queue()
         await fill(queue, client(1))
         async let waiting = queue.enter(client(1))
-        #expect(await queue.enter(client(2)))
+        await expect(queue.enter(client(2)))
         await queue.leave(client(2))
         await queue.leave(client(1))
-        #expect(await waiting)
+        await expect(waiting)
     }
 
     @Test("The addresses of one IPv6 network are one client")
@@ -35,16 +35,16 @@ struct ClientQueueTests {
         let queue = queue()
         await fill(queue, RateKey(peer: "2001:db8:1:2::1"))
         async let waiting = queue.enter(RateKey(peer: "2001:db8:1:2::2"))
-        #expect(await queue.enter(RateKey(peer: "2001:db8:1:3::1")))
+        await expect(queue.enter(RateKey(peer: "2001:db8:1:3::1")))
         await queue.leave(RateKey(peer: "2001:db8:1:3::1"))
         await queue.leave(RateKey(peer: "2001:db8:1:2::1"))
-        #expect(await waiting)
+        await expect(waiting)
     }
 
     @Test("Rule 134: a free place goes to the client with the fewest requests in flight, and then to each in turn")
     func turns() async {
         let queue = queue()
-        for number in 0..<ClientQueue.maxCalls { #expect(await queue.enter(client(number))) }
+        for number in 0..<ClientQueue.maxCalls { await expect(queue.enter(client(number))) }
         await withTaskGroup(of: Int.self) { group in
             for number in [0, 0, 100, 100, 101] {
                 group.addTask { await queue.enter(client(number)) ? number : -1 }
@@ -56,7 +56,7 @@ struct ClientQueueTests {
                 for number in ended { await queue.leave(client(number)) }
                 placed.append(await group.next() ?? -1)
             }
-            #expect(placed == [100, 101, 0, 100, 0])
+            expect(placed, equals: [100, 101, 0, 100, 0])
         }
     }
 
@@ -82,9 +82,9 @@ struct ClientQueueTests {
             released.open()
             try await group.waitForAll()
         }
-        #expect(!failed.all.contains("new") && placed.all.count { $0 == "new" } == 15)
+        expect(!failed.all.contains("new") && placed.all.count { $0 == "new" } == 15)
         // It has had its turns: the last of its requests is sent long before those of the others.
-        let last = try #require(placed.all.lastIndex(of: "new"))
+        let last = try require(placed.all.lastIndex(of: "new"))
         #expect(last < placed.all.count * 2 / 3)
     }
 
@@ -96,7 +96,7 @@ struct ClientQueueTests {
         @Sendable func work(_ name: String, _ peer: String) async {
             _ = await queue.run(from: RateKey(peer: peer)) { order.note(name) }
         }
-        #expect(await queue.enter(client(99)))
+        await expect(queue.enter(client(99)))
         try await withThrowingTaskGroup(of: Void.self) { group in
             for index in 0..<300 {
                 group.addTask { await work("other", "\(prefix)\(index % 20)\(networks == 1 ? "::1" : "")") }
@@ -107,8 +107,8 @@ struct ClientQueueTests {
             await queue.leave(client(99))
             try await group.waitForAll()
         }
-        #expect(order.all.count == 301)
-        #expect(try #require(order.all.firstIndex(of: "new")) <= networks)
+        expect(order.all.count, equals: 301)
+        #expect(try require(order.all.firstIndex(of: "new")) <= networks)
     }
 
     @Test("A request that waits too long fails, and one that ends later frees its place")
@@ -118,11 +118,11 @@ struct ClientQueueTests {
         async let waiting = queue.enter(client(1))
         await timer.waitForArrival()
         timer.open()
-        #expect(await !waiting)
+        await expect(!waiting)
         let held = queue.inFlight.count
         for _ in 0..<held { await queue.leave(client(1)) }
         await fill(queue, client(1))
-        #expect(queue.inFlight.count == held)
+        expect(queue.inFlight.count, equals: held)
     }
 
     @Test("Rule 134: a client whose request waits too long has its next turn after those that came later")
@@ -135,7 +135,7 @@ struct ClientQueueTests {
                 // Only the first one ends.
                 if waits.all.count == 1 { await timer.passed() } else { try await Task.sleep(for: .seconds(3_600)) }
             })
-        for number in 0..<ClientQueue.maxCalls { #expect(await queue.enter(client(number))) }
+        for number in 0..<ClientQueue.maxCalls { await expect(queue.enter(client(number))) }
         try await withThrowingTaskGroup(of: Int.self) { group in
             for (index, number) in [100, 100, 101].enumerated() {
                 group.addTask { await queue.enter(client(number)) ? number : -1 }
@@ -144,10 +144,10 @@ struct ClientQueueTests {
                 }
             }
             timer.open()
-            #expect(try await group.next() == -1)
+            try await expect(group.next(), equals: -1)
             for (ended, placed) in [(0, 101), (1, 100)] {
                 await queue.leave(client(ended))
-                #expect(try await group.next() == placed)
+                try await expect(group.next(), equals: placed)
             }
         }
     }
@@ -166,7 +166,7 @@ struct ClientQueueTests {
         async let waiting = queue.enter(client(1))
         await begun.passed()
         await queue.leave(client(1))
-        #expect(await waiting)
+        await expect(waiting)
         await ended.passed()
     }
 
@@ -180,11 +180,11 @@ struct ClientQueueTests {
             await withTaskGroup(of: Bool.self) { group in
                 for _ in 0..<2 * count { group.addTask { await queue.enter(client(1)) } }
                 // The first to end are those that do not wait.
-                for _ in 0..<count { #expect(await group.next() == false) }
+                for _ in 0..<count { await expect(group.next(), equals: false) }
                 // All that wait get a place, one after the other.
                 for _ in 0..<count {
                     await queue.leave(client(1))
-                    #expect(await group.next() == true)
+                    await expect(group.next(), equals: true)
                 }
             }
         }

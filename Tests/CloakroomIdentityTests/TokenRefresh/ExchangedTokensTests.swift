@@ -1,5 +1,6 @@
 import CloakroomCore
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import CloakroomIdentity
@@ -124,17 +125,17 @@ struct ExchangedTokensTests {
     @Test("are kept for their session and upstream until a fifth of their lifetime is left")
     func kept() async throws {
         let session = session()
-        #expect(cached(session) == nil)
+        expect(cached(session), equals: nil)
         let token = try await token(session)
-        #expect(cached(session) == token)
+        expect(cached(session), equals: token)
         scripted.advance(by: .milliseconds(239_999))
-        #expect(cached(session) == token)
-        #expect(await exchange(session) == .active(token))
-        #expect(scripted.exchanges.count == 1)
+        expect(cached(session), equals: token)
+        await expect(exchange(session), equals: .active(token))
+        expect(scripted.exchanges.count, equals: 1)
         scripted.advance(by: .milliseconds(1))
-        #expect(cached(session) == nil)
-        #expect(await exchange(session) != .active(token))
-        #expect(scripted.exchanges.count == 2)
+        expect(cached(session), equals: nil)
+        await expect(exchange(session) != .active(token))
+        expect(scripted.exchanges.count, equals: 2)
     }
 
     @Test("audiencesNeverSwapTokens: upstreams and sessions have tokens of their own")
@@ -146,14 +147,14 @@ struct ExchangedTokensTests {
                 group.addTask {
                     let token = try await token(session, upstream)
                     let text = String(decoding: token.bytes, as: UTF8.self)
-                    #expect(text.hasPrefix("Bearer \(upstream)-\(session.id)-"))
-                    #expect(cached(session, upstream) == token)
+                    expect(text.hasPrefix("Bearer \(upstream)-\(session.id)-"))
+                    expect(cached(session, upstream), equals: token)
                 }
             }
             try await group.waitForAll()
         }
-        #expect(scripted.exchanges.count == 24)
-        #expect(Set(scripted.exchanges).count == 24)
+        expect(scripted.exchanges.count, equals: 24)
+        expect(Set(scripted.exchanges).count, equals: 24)
     }
 
     @Test("oneExchangeForAThousandRequests: all of them wait for the exchange in progress")
@@ -166,10 +167,10 @@ struct ExchangedTokensTests {
             scripted.hold(false)
             var outcomes: [ExchangeOutcome] = []
             for await outcome in group { outcomes.append(outcome) }
-            #expect(outcomes.count == 1_000)
-            #expect(outcomes.allSatisfy { $0 == outcomes[0] })
+            expect(outcomes.count, equals: 1_000)
+            expect(outcomes.allSatisfy { $0 == outcomes[0] })
         }
-        #expect(scripted.exchanges.count == 1)
+        expect(scripted.exchanges.count, equals: 1)
     }
 
     @Test("More waiting requests than the limit are rejected with 503")
@@ -184,9 +185,9 @@ struct ExchangedTokensTests {
                 }
             }
             // Whichever two come first wait until the exchange is no longer held.
-            #expect(await group.next() == .unavailable(status: 503, retryAfter: 1))
+            await expect(group.next(), equals: .unavailable(status: 503, retryAfter: 1))
             scripted.hold(false)
-            for await outcome in group { #expect(outcome != .unavailable(status: 503, retryAfter: 1)) }
+            for await outcome in group { expect(outcome != .unavailable(status: 503, retryAfter: 1)) }
         }
     }
 
@@ -195,11 +196,11 @@ struct ExchangedTokensTests {
         let old = session()
         _ = await exchange(old)
         let new = refreshed(old)
-        #expect(cached(new) == nil)
+        expect(cached(new), equals: nil)
         let token = try await token(new)
-        #expect(cached(new) == token)
-        #expect(cached(old) == token)
-        #expect(scripted.exchanges.count == 2)
+        expect(cached(new), equals: token)
+        expect(cached(old), equals: token)
+        expect(scripted.exchanges.count, equals: 2)
     }
 
     @Test("A request with newer tokens does not get the result of an exchange of older ones")
@@ -213,8 +214,8 @@ struct ExchangedTokensTests {
         await Task.yield()
         scripted.hold(false)
         _ = await first
-        #expect(await second != .unavailable(status: 502, retryAfter: 1))
-        #expect(scripted.exchanges == ["0 access-1", "0 access-\(old.id)-v2"])
+        await expect(second != .unavailable(status: 502, retryAfter: 1))
+        expect(scripted.exchanges, equals: ["0 access-1", "0 access-\(old.id)-v2"])
     }
 
     @Test("A token without a known lifetime is kept for five minutes at most")
@@ -223,31 +224,31 @@ struct ExchangedTokensTests {
         let session = session()
         _ = await exchange(session)
         scripted.advance(by: .milliseconds(299_999))
-        #expect(cached(session) != nil)
+        expect(cached(session) != nil)
         scripted.advance(by: .milliseconds(1))
-        #expect(cached(session) == nil)
+        expect(cached(session), equals: nil)
     }
 
     @Test("A token that its upstream rejects is dropped, but not more often than every five seconds")
     func dropped() async throws {
         let session = session()
-        #expect(tokens.drop(Secret("Bearer none"), of: session, upstream: 0))
+        expect(tokens.drop(Secret("Bearer none"), of: session, upstream: 0))
         _ = await exchange(session, 1)
         var rejected: [Secret] = []
         for seconds in 0..<12 {
             let token = try await token(session)
             let isDropped = tokens.drop(token, of: session, upstream: 0)
-            #expect(isDropped == (seconds % 5 == 0), "after \(seconds) s")
-            #expect((cached(session) == nil) == isDropped)
+            expect(isDropped, equals: (seconds % 5 == 0), "after \(seconds) s")
+            expect((cached(session) == nil), equals: isDropped)
             // Rejections of an earlier token, which requests in flight report later, drop nothing.
-            for earlier in rejected { #expect(tokens.drop(earlier, of: session, upstream: 0)) }
-            #expect((cached(session) == nil) == isDropped)
+            for earlier in rejected { expect(tokens.drop(earlier, of: session, upstream: 0)) }
+            expect((cached(session) == nil), equals: isDropped)
             if isDropped { rejected.append(token) }
             scripted.advance(by: .seconds(1))
         }
         // One at first, and one after each token that was dropped. The token of the other upstream is not affected.
-        #expect(scripted.exchanges.count == 5)
-        #expect(cached(session, 1) != nil)
+        expect(scripted.exchanges.count, equals: 5)
+        expect(cached(session, 1) != nil)
     }
 
     // MARK: - Failures
@@ -262,9 +263,9 @@ struct ExchangedTokensTests {
         scripted.fail(kind)
         scripted.refresh(with: .active(refreshed(session)))
         let token = try await token(session)
-        #expect(scripted.refreshes == [.rejected])
-        #expect(scripted.exchanges == ["0 access-1", "0 access-\(session.id)-v2"])
-        #expect(cached(session) == token)
+        expect(scripted.refreshes, equals: [.rejected])
+        expect(scripted.exchanges, equals: ["0 access-1", "0 access-\(session.id)-v2"])
+        expect(cached(session), equals: token)
     }
 
     @Test("A second rejection is 502, without another refresh")
@@ -272,9 +273,9 @@ struct ExchangedTokensTests {
         let session = session()
         scripted.fail(.denied("invalid_grant"), .denied("invalid_grant"))
         scripted.refresh(with: .active(refreshed(session)))
-        #expect(await exchange(session) == .unavailable(status: 502, retryAfter: 1))
-        #expect(scripted.refreshes.count == 1)
-        #expect(scripted.exchanges.count == 2)
+        await expect(exchange(session), equals: .unavailable(status: 502, retryAfter: 1))
+        expect(scripted.refreshes.count, equals: 1)
+        expect(scripted.exchanges.count, equals: 2)
     }
 
     @Test(
@@ -284,8 +285,8 @@ struct ExchangedTokensTests {
         ] as [TokenClientError.Kind])
     func otherFailures(kind: TokenClientError.Kind) async {
         scripted.fail(kind)
-        #expect(await exchange(session()) == .unavailable(status: 502, retryAfter: 1))
-        #expect(scripted.refreshes.isEmpty)
+        await expect(exchange(session()), equals: .unavailable(status: 502, retryAfter: 1))
+        expect(empty: scripted.refreshes)
     }
 
     @Test(
@@ -295,25 +296,25 @@ struct ExchangedTokensTests {
         let session = session()
         scripted.fail(.misconfigured(reason))
         for _ in 0..<3 {
-            #expect(try await problem(session).code == .identityMisconfigured)
+            try await expect(problem(session).code, equals: .identityMisconfigured)
         }
-        #expect(scripted.exchanges.count == 1)
-        #expect(scripted.refreshes.isEmpty)
+        expect(scripted.exchanges.count, equals: 1)
+        expect(empty: scripted.refreshes)
         let reports = observer.all.filter { $0 == .identityMisconfigured(reason, in: .exchange, of: nil) }
-        #expect(reports.count == 1)
+        expect(reports.count, equals: 1)
         let events = observer.all.filter {
             if case .tokenExchange(.misconfigured, session.id, _, _) = $0 { true } else { false }
         }
-        #expect(events.count == 1)
+        expect(events.count, equals: 1)
     }
 
     @Test("invalid_request for tokens that were issued a moment ago refreshes nothing: it has another cause")
     func invalidRequest() async {
         scripted.fail(.misconfigured(.invalidRequest))
-        #expect(
-            await exchange(session(issuedAt: Upstreams.now - .seconds(29)))
-                == .misconfigured(retryAfter: 1))
-        #expect(scripted.refreshes.isEmpty)
+        await expect(
+            exchange(session(issuedAt: Upstreams.now - .seconds(29))),
+            equals: .misconfigured(retryAfter: 1))
+        expect(empty: scripted.refreshes)
     }
 
     @Test("The outcome of the refresh is the outcome of the exchange")
@@ -328,7 +329,7 @@ struct ExchangedTokensTests {
         {
             scripted.fail(.denied("invalid_grant"))
             scripted.refresh(with: outcome)
-            #expect(await exchange(session(UInt64(number + 1))) == expected)
+            await expect(exchange(session(UInt64(number + 1))), equals: expected)
         }
     }
 
@@ -339,8 +340,8 @@ struct ExchangedTokensTests {
             scripted.fail(.unreachable)
             let before = scripted.exchanges.count
             _ = await exchange(session)
-            for _ in 0..<10 { #expect(try await problem(session).status == 502) }
-            #expect(scripted.exchanges.count == before + 1)
+            for _ in 0..<10 { try await expect(problem(session).status, equals: 502) }
+            expect(scripted.exchanges.count, equals: before + 1)
             scripted.advance(by: .seconds(delay))
         }
         _ = try await token(session)
@@ -364,7 +365,7 @@ struct ExchangedTokensTests {
             guard case .tokenExchange(let result, let id, let upstream, _) = event, id == session.id else { return nil }
             return "\(result.rawValue) \(upstream)"
         }
-        #expect(results == ["rejected 3", "success 4"])
+        expect(results, equals: ["rejected 3", "success 4"])
     }
 
     @Test("The number of tokens is bounded, and expired ones are removed")
@@ -380,7 +381,7 @@ struct ExchangedTokensTests {
             _ = await tokens.exchange(
                 session(UInt64(number)), ticket: Self.ticket, upstream: 0, traceparent: nil)
         }
-        #expect(tokens.cached(session(2_000), upstream: 0, now: scripted.now) == nil)
+        expect(tokens.cached(session(2_000), upstream: 0, now: scripted.now), equals: nil)
         #expect(tokens.count <= 160)
     }
 }

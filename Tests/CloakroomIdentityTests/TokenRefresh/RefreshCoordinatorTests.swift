@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @testable import CloakroomIdentity
@@ -19,7 +20,7 @@ struct RefreshCoordinatorTests {
 
     private func fail(_ number: UInt64, in register: inout RefreshCoordinator, now: WallTime) throws {
         let started = register.begin(session(number), cause: .expired, now: now)
-        let id = try #require(started)
+        let id = try require(started)
         _ = register.complete(id, .unavailable(status: 502, retryAfter: 1), isTransient: true, now: now)
         register.finish(id, now: now)
     }
@@ -30,27 +31,27 @@ struct RefreshCoordinatorTests {
         for number in 0..<5_000 {
             let session = session(UInt64(number))
             let started = register.begin(session, cause: .expired, now: now)
-            let id = try #require(started)
+            let id = try require(started)
             _ = register.complete(id, .active(session), isRefreshed: true, now: now)
             register.finish(id, now: now)
         }
-        #expect(register.count == 0 && register.inFlightCount == 0)
+        expect(register.count == 0 && register.inFlightCount == 0)
     }
 
     @Test("expires some time after the last failure")
     func sweep() throws {
         var register = RefreshCoordinator(RefreshLimits())
         for number in 0..<5_000 { try fail(UInt64(number), in: &register, now: now) }
-        #expect(register.count == 5_000)
+        expect(register.count, equals: 5_000)
         for number in 5_000..<12_000 { try fail(UInt64(number), in: &register, now: now + .seconds(62)) }
-        #expect(register.count == 7_000)
+        expect(register.count, equals: 7_000)
     }
 
     @Test("is bounded in number, whatever fails")
     func bound() throws {
         var register = RefreshCoordinator(RefreshLimits(trackedSessions: 100))
         for number in 0..<5_000 { try fail(UInt64(number), in: &register, now: now) }
-        #expect(register.count == 100)
+        expect(register.count, equals: 100)
     }
 
     @Test("does not confuse a completed refresh with the following one")
@@ -58,18 +59,18 @@ struct RefreshCoordinatorTests {
         var register = RefreshCoordinator(RefreshLimits())
         let session = session(1)
         let startedFirst = register.begin(session, cause: .expired, now: now)
-        let first = try #require(startedFirst)
-        #expect(register.begin(session, cause: .expired, now: now) == nil)
+        let first = try require(startedFirst)
+        expect(register.begin(session, cause: .expired, now: now), equals: nil)
         _ = register.complete(first, .active(session), isRefreshed: true, now: now)
         register.finish(first, now: now)
         let startedSecond = register.begin(session, cause: .expired, now: now)
-        let second = try #require(startedSecond)
-        #expect(first != second)
+        let second = try require(startedSecond)
+        expect(first != second)
         _ = register.complete(first, .ended(.revoked), now: now)
-        #expect(register.begin(session, cause: .expired, now: now) == nil)
+        expect(register.begin(session, cause: .expired, now: now), equals: nil)
         _ = register.complete(second, .active(session), now: now)
         register.finish(second, now: now)
-        #expect(register.count == 0)
+        expect(register.count, equals: 0)
     }
 }
 
@@ -84,36 +85,36 @@ struct RefreshBackoffTests {
         for seconds in [1, 2, 4, 8, 16, 30, 30] {
             coolOff.note(failure, spread: spread, now: now)
             let rest = coolOff.until - now
-            #expect(rest <= .seconds(seconds) && rest >= .milliseconds(seconds * 750))
-            #expect(spread != 0 || rest == .seconds(seconds))
-            #expect(coolOff.result(at: now) != nil)
-            #expect(coolOff.result(at: coolOff.until) == nil)
+            expect(rest <= .seconds(seconds) && rest >= .milliseconds(seconds * 750))
+            expect(spread != 0 || rest == .seconds(seconds))
+            expect(coolOff.result(at: now) != nil)
+            expect(coolOff.result(at: coolOff.until), equals: nil)
         }
     }
 
     @Test("reports its length in whole seconds, at least one")
     func retryAfter() {
         var coolOff = RefreshBackoff()
-        #expect(coolOff.result(at: now) == nil)
+        expect(coolOff.result(at: now), equals: nil)
         for _ in 0..<3 { coolOff.note(failure, spread: 0, now: now) }
-        #expect(coolOff.result(at: now) == Problem(.unreachable, retryAfter: 4))
-        #expect(coolOff.result(at: now + .milliseconds(2_999)) == Problem(.unreachable, retryAfter: 2))
-        #expect(coolOff.result(at: now + .milliseconds(3_999)) == Problem(.unreachable, retryAfter: 1))
-        #expect(coolOff.result(at: now + .seconds(4)) == nil)
+        expect(coolOff.result(at: now), equals: Problem(.unreachable, retryAfter: 4))
+        expect(coolOff.result(at: now + .milliseconds(2_999)), equals: Problem(.unreachable, retryAfter: 2))
+        expect(coolOff.result(at: now + .milliseconds(3_999)), equals: Problem(.unreachable, retryAfter: 1))
+        expect(coolOff.result(at: now + .seconds(4)), equals: nil)
     }
 
     @Test("does not grow with store failures, which have their own retries")
     func store() {
         var coolOff = RefreshBackoff()
         for _ in 0..<5 { coolOff.note(Problem(.storeUnavailable), spread: 0, now: now) }
-        #expect(coolOff.result(at: now) == Problem(.storeUnavailable, retryAfter: 1))
-        #expect(coolOff.until == now + .seconds(1))
+        expect(coolOff.result(at: now), equals: Problem(.storeUnavailable, retryAfter: 1))
+        expect(coolOff.until, equals: now + .seconds(1))
     }
 
     @Test("is over if the clock jumps back")
     func clock() {
         var coolOff = RefreshBackoff()
         coolOff.note(failure, spread: 0, now: now)
-        #expect(coolOff.result(at: now - .seconds(3_600)) == nil)
+        expect(coolOff.result(at: now - .seconds(3_600)), equals: nil)
     }
 }

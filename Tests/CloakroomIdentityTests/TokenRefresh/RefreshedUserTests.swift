@@ -1,5 +1,6 @@
 import CloakroomCore
 import CloakroomIdentity
+import TestSupport
 import Testing
 
 @Suite("The user's data after a token refresh", .timeLimit(.minutes(1)))
@@ -12,11 +13,11 @@ struct RefreshedUserTests {
         test.client.respondWithUser(.success(Array(#"{"name":"Changed"}"#.utf8)))
         _ = await test.refresh(session, ticket)
         await test.settle()
-        let kept = try #require(test.kept(ticket))
-        #expect(kept.user.json == Array(#"{"name":"Changed"}"#.utf8))
-        #expect(kept.user.account == session.user.account)
-        #expect(kept.authorization == Secret("Bearer canary-renewed-1"))
-        #expect(kept.version == session.version + 1)
+        let kept = try require(test.kept(ticket))
+        expect(kept.user.json, equals: Array(#"{"name":"Changed"}"#.utf8))
+        expect(kept.user.account, equals: session.user.account)
+        expect(kept.authorization, equals: Secret("Bearer canary-renewed-1"))
+        expect(kept.version, equals: session.version + 1)
     }
 
     @Test("is not written again if unchanged or if the upstream has no user endpoint")
@@ -24,11 +25,11 @@ struct RefreshedUserTests {
         let (ticket, session) = try await test.session()
         for response in [session.user.json, nil] {
             test.client.respondWithUser(.success(response))
-            let before = try #require(test.kept(ticket))
+            let before = try require(test.kept(ticket))
             test.time.advance(by: .seconds(400))
             _ = await test.refresh(before, ticket)
             await test.settle()
-            #expect(test.kept(ticket)?.version == before.version + 1)
+            expect(test.kept(ticket)?.version, equals: before.version + 1)
         }
     }
 
@@ -36,10 +37,10 @@ struct RefreshedUserTests {
     func failure() async throws {
         let (ticket, session) = try await test.session()
         test.client.respondWithUser(.failure(TokenClientError(.unreachable, in: .user)))
-        #expect(await test.refresh(session, ticket).session != nil)
+        await expect(test.refresh(session, ticket).session != nil)
         await test.settle()
-        #expect(test.kept(ticket)?.user == session.user)
-        #expect(test.results == [.success])
+        expect(test.kept(ticket)?.user, equals: session.user)
+        expect(test.results, equals: [.success])
     }
 
     @Test(
@@ -51,10 +52,10 @@ struct RefreshedUserTests {
         let (ticket, session) = try await test.session(provenance: hasProvenance ? provenance : nil)
         test.client.respondWithUser(.failure(TokenClientError(.rejected, in: .user)))
         // No request gets the new token.
-        #expect(await test.refresh(session, ticket).endReason == .refreshRejected)
+        await expect(test.refresh(session, ticket).endReason, equals: .refreshRejected)
         await test.settle()
-        #expect(test.kept(ticket) == nil)
-        #expect(test.results == [.rejected])
+        expect(test.kept(ticket) == nil)
+        expect(test.results, equals: [.rejected])
     }
 
     @Test(
@@ -70,12 +71,12 @@ struct RefreshedUserTests {
         let hold = RotatingClient()
         hold.hold()
         test.client.onRevoke { _ = try? await hold.refresh(session, traceparent: nil, now: session.createdAt.wallTime) }
-        #expect(await test.refresh(session, ticket).endReason == .refreshRejected)
+        await expect(test.refresh(session, ticket).endReason, equals: .refreshRejected)
         await until { hold.refreshed.count == 1 }
-        #expect(test.refresher.inFlightCount == 1)
+        expect(test.refresher.inFlightCount, equals: 1)
         hold.letGo()
         await test.settle()
-        #expect(test.client.revoked == [Secret("canary-successor-1")])
+        expect(test.client.revoked, equals: [Secret("canary-successor-1")])
     }
 
     @Test("of another user has its tokens revoked if the session stays, unless it still has that refresh token")
@@ -86,16 +87,18 @@ struct RefreshedUserTests {
             let (ticket, session) = try await test.session()
             test.client.respondWithUser(.failure(TokenClientError(.rejected, in: .user)))
             test.store.fail(.reject, .unavailable)
-            #expect(await test.refresh(session, ticket).storeRetryAfter == 1)
+            await expect(test.refresh(session, ticket).storeRetryAfter, equals: 1)
             await test.settle()
-            #expect(test.kept(ticket)?.authorization == session.authorization)
-            #expect(test.client.revoked == (rotates ? [Secret("canary-successor-1")] : []))
+            expect(test.kept(ticket)?.authorization, equals: session.authorization)
+            expect(test.client.revoked, equals: (rotates ? [Secret("canary-successor-1")] : []))
             // The session ends with the next attempt, and with it the token that both have.
             test.store.recover(.reject)
             test.time.advance(by: .seconds(400))
-            #expect(await test.refresh(session, ticket).endReason == .refreshRejected)
+            await expect(test.refresh(session, ticket).endReason, equals: .refreshRejected)
             await test.settle()
-            #expect(test.client.revoked.last == (rotates ? Secret("canary-successor-2") : session.tokens.refreshToken))
+            expect(
+                test.client.revoked.last, equals: (rotates ? Secret("canary-successor-2") : session.tokens.refreshToken)
+            )
         }
     }
 
@@ -107,8 +110,8 @@ struct RefreshedUserTests {
         await until { test.client.refreshed.count == 1 && test.time.sleeperCount == 1 }
         test.time.advance(by: RefresherFixture.limits.call + .milliseconds(1))
         test.client.letGo()
-        #expect(await waiting.value.session?.authorization == Secret("Bearer canary-renewed-1"))
-        #expect(test.client.userCalls == 0)
+        await expect(waiting.value.session?.authorization, equals: Secret("Bearer canary-renewed-1"))
+        expect(test.client.userCalls, equals: 0)
     }
 
     @Test("Rule 39: is fetched with a check for the replaced tokens")
@@ -116,7 +119,7 @@ struct RefreshedUserTests {
         let (ticket, session) = try await test.session()
         _ = await test.refresh(session, ticket)
         await test.settle()
-        #expect(test.client.replaced == [session.tokens.refreshToken])
+        expect(test.client.replaced, equals: [session.tokens.refreshToken])
     }
 
     @Test("Rule 39: is emptied if the stored data contains the new tokens and no other data is available")
@@ -135,7 +138,7 @@ struct RefreshedUserTests {
             test.client.respondWithUser(response)
             _ = await test.refresh(session, ticket)
             await test.settle()
-            #expect(test.kept(ticket)?.user.json == Array("{}".utf8))
+            expect(test.kept(ticket)?.user.json, equals: Array("{}".utf8))
         }
     }
 
@@ -150,6 +153,6 @@ struct RefreshedUserTests {
         }
         _ = await test.refresh(session, ticket)
         await test.settle()
-        #expect(attempts.all == ["taken"])
+        expect(attempts.all, equals: ["taken"])
     }
 }

@@ -1,6 +1,7 @@
 import CloakroomCore
 import CloakroomIdentity
 import Synchronization
+import TestSupport
 import Testing
 
 @Suite("Shutting down a token refresher", .timeLimit(.minutes(1)))
@@ -17,13 +18,13 @@ struct RefresherShutdownTests {
         run.cancel()
         // One timeout of the shutdown, one of the waiting requests.
         await until { test.time.sleeperCount == 2 }
-        #expect(test.refresher.inFlightCount == 1)
+        expect(test.refresher.inFlightCount, equals: 1)
         test.client.letGo()
         await run.value
-        #expect(test.refresher.inFlightCount == 0)
-        #expect(test.kept(ticket)?.authorization == Secret("Bearer canary-renewed-1"))
+        expect(test.refresher.inFlightCount, equals: 0)
+        expect(test.kept(ticket)?.authorization, equals: Secret("Bearer canary-renewed-1"))
         // Optional steps are skipped.
-        #expect(test.client.userCalls == 0)
+        expect(test.client.userCalls, equals: 0)
     }
 
     @Test("gives up after its timeout")
@@ -36,7 +37,7 @@ struct RefresherShutdownTests {
         await until { test.time.sleeperCount == 2 }
         test.time.advance(by: .seconds(3))
         await shutdown.value
-        #expect(test.refresher.inFlightCount == 1)
+        expect(test.refresher.inFlightCount, equals: 1)
         test.client.letGo()
         await test.settle()
     }
@@ -46,10 +47,10 @@ struct RefresherShutdownTests {
         let (ticket, session) = try await test.session()
         await test.refresher.shutdown()
         test.refresher.refreshInBackground(session, ticket: ticket)
-        #expect(test.refresher.inFlightCount == 0)
-        #expect(await test.refresh(session, ticket).unavailable == [503, 1])
-        #expect(test.client.refreshed.isEmpty)
-        #expect(test.time.sleeperCount == 0)
+        expect(test.refresher.inFlightCount, equals: 0)
+        await expect(test.refresh(session, ticket).unavailable, equals: [503, 1])
+        expect(empty: test.client.refreshed)
+        expect(test.time.sleeperCount, equals: 0)
     }
 
     @Test("does not wait for another replica's refresh, because no tokens would be lost")
@@ -63,9 +64,9 @@ struct RefresherShutdownTests {
         await until { test.time.sleeperCount == 3 }
         test.time.advance(by: .milliseconds(50))
         await shutdown.value
-        #expect(await waiting.value.unavailable == [503, 1])
-        #expect(test.client.refreshed.isEmpty)
-        #expect(test.kept(ticket)?.authorization == session.authorization)
+        await expect(waiting.value.unavailable, equals: [503, 1])
+        expect(empty: test.client.refreshed)
+        expect(test.kept(ticket)?.authorization, equals: session.authorization)
     }
 
     @Test("Rule 22: neither a refresher nor its results reveal a token when printed or reflected")
@@ -84,9 +85,9 @@ struct RefresherShutdownTests {
         await test.settle()
         texts += [text(test.refresher), text(test.observer.all)]
         for text in texts {
-            #expect(!text.contains("canary") && !text.contains(ticket.cookieValue))
+            expect(!text.contains("canary") && !text.contains(ticket.cookieValue))
             // The bytes of "canary", one per line.
-            #expect(!text.contains("- 99\n") || !text.contains("- 121\n"))
+            expect(!text.contains("- 99\n") || !text.contains("- 121\n"))
         }
     }
 

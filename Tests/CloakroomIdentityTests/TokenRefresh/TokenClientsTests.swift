@@ -1,4 +1,5 @@
 import CloakroomIdentity
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -38,9 +39,9 @@ struct TokenClientsTests {
         for (index, source) in Self.sources.enumerated() {
             let (ticket, session) = try await session(source, "\(index)")
             let outcome = await refresher.refresh(session, ticket: ticket, cause: .expired, traceparent: nil)
-            #expect(outcome.session?.authorization == Secret("Bearer canary-renewed-1"))
+            expect(outcome.session?.authorization, equals: Secret("Bearer canary-renewed-1"))
         }
-        #expect(clients.map(\.refreshed) == [[Secret("canary-refresh-0")], [Secret("canary-refresh-1")]])
+        expect(clients.map(\.refreshed), equals: [[Secret("canary-refresh-0")], [Secret("canary-refresh-1")]])
     }
 
     private func provenance(_ claims: String) -> SessionProvenance {
@@ -55,7 +56,7 @@ struct TokenClientsTests {
         clients[1].state(provenance: provenance)
         let (ticket, session) = try await session(Self.sources[1], "1")
         let outcome = await refresher.refresh(session, ticket: ticket, cause: .expired, traceparent: nil)
-        #expect(outcome.session?.provenance == provenance)
+        expect(outcome.session?.provenance, equals: provenance)
     }
 
     @Test("What the provider states about the user after a refresh is saved, if it changed")
@@ -66,11 +67,11 @@ struct TokenClientsTests {
             clients[1].state(user: provenance(claims))
             let (ticket, session) = try await session(Self.sources[1], "1")
             let outcome = await refresher.refresh(session, ticket: ticket, cause: .expired, traceparent: nil)
-            #expect(outcome.session?.provenance == provenance(claims))
+            expect(outcome.session?.provenance, equals: provenance(claims))
             await until { refresher.inFlightCount == 0 }
-            let kept = try #require(store.active(ticket, now: time.sessionTime))
-            #expect(kept.provenance == provenance(claims))
-            #expect(kept.version == 2)
+            let kept = try require(store.active(ticket, now: time.sessionTime))
+            expect(kept.provenance, equals: provenance(claims))
+            expect(kept.version, equals: 2)
         }
     }
 
@@ -82,9 +83,9 @@ struct TokenClientsTests {
             ended.append(EndedSession(id: session.id, opened: session))
         }
         let revocations = TokenRevocations(clients: tokenClients, observer: observer)
-        #expect(revocations.revoke(ended) == .revoking)
+        expect(revocations.revoke(ended), equals: .revoking)
         await revocations.finish(within: .seconds(30))
-        #expect(clients.map(\.revoked) == [[Secret("canary-refresh-0")], [Secret("canary-refresh-1")]])
+        expect(clients.map(\.revoked), equals: [[Secret("canary-refresh-0")], [Secret("canary-refresh-1")]])
     }
 
     @Test("Without an upstream that signs users in there is no sign-in with credentials")
@@ -98,6 +99,6 @@ struct TokenClientsTests {
                 endpoint: .signIn, contentType: "application/json",
                 body: Secret(#"{"email":"jo@example.com","password":"canary-password"}"#),
                 now: Upstreams.now.sessionTime))
-        #expect(response.problem?.code == .notFound)
+        expect(response.problem?.code, equals: .notFound)
     }
 }

@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @testable import CloakroomIdentity
@@ -20,11 +21,11 @@ struct TokenRefreshWaitingTests {
             test.client.letGo()
             return await group.reduce(into: []) { $0.append($1) }
         }
-        #expect(authorizations == Array(repeating: Secret("Bearer canary-renewed-1"), count: 200))
-        #expect(test.client.refreshed == [Secret("canary-refresh-1")])
-        #expect(test.refresher.waiterCount == 0)
+        expect(authorizations, equals: Array(repeating: Secret("Bearer canary-renewed-1"), count: 200))
+        expect(test.client.refreshed, equals: [Secret("canary-refresh-1")])
+        expect(test.refresher.waiterCount, equals: 0)
         await test.settle()
-        #expect(test.results == [.success])
+        expect(test.results, equals: [.success])
     }
 
     @Test("The request that starts a refresh has the time of its call, one that joins has the time of its wait")
@@ -45,7 +46,7 @@ struct TokenRefreshWaitingTests {
             try await group.waitForAll()
             return times.map(\.nanoseconds)
         }
-        #expect(tasks[0] == 1)
+        expect(tasks[0], equals: 1)
         #expect(tasks[1] >= 5_000_000)
         await test.settle()
     }
@@ -61,8 +62,8 @@ struct TokenRefreshWaitingTests {
             test.client.letGo()
             return await group.reduce(into: []) { $0.append($1) }
         }
-        #expect(reasons == Array(repeating: .refreshRejected, count: 20))
-        #expect(test.client.refreshed.count == 1)
+        expect(reasons, equals: Array(repeating: .refreshRejected, count: 20))
+        expect(test.client.refreshed.count, equals: 1)
     }
 
     @Test("a cancelled request does not stop the refresh, even if it started it")
@@ -74,12 +75,12 @@ struct TokenRefreshWaitingTests {
         let second = Task { await test.refresh(session, ticket) }
         await until { test.refresher.waiterCount == 2 }
         first.cancel()
-        #expect(await first.value.unavailable == [503, 1])
-        #expect(test.refresher.waiterCount == 1)
+        await expect(first.value.unavailable, equals: [503, 1])
+        expect(test.refresher.waiterCount, equals: 1)
         test.client.letGo()
-        #expect(await second.value.session?.authorization == Secret("Bearer canary-renewed-1"))
+        await expect(second.value.session?.authorization, equals: Secret("Bearer canary-renewed-1"))
         await test.settle()
-        #expect(test.kept(ticket)?.authorization == Secret("Bearer canary-renewed-1"))
+        expect(test.kept(ticket)?.authorization, equals: Secret("Bearer canary-renewed-1"))
     }
 
     @Test("tokens that no request waits for any more are saved all the same")
@@ -92,7 +93,7 @@ struct TokenRefreshWaitingTests {
         _ = await only.value
         test.client.letGo()
         await test.settle()
-        #expect(test.kept(ticket)?.authorization == Secret("Bearer canary-renewed-1"))
+        expect(test.kept(ticket)?.authorization, equals: Secret("Bearer canary-renewed-1"))
     }
 
     @Test("a request that was cancelled before its call starts no refresh")
@@ -104,8 +105,8 @@ struct TokenRefreshWaitingTests {
             return await test.refresh(session, ticket)
         }
         never.cancel()
-        #expect(await never.value.unavailable == [503, 1])
-        #expect(test.refresher.inFlightCount == 0)
+        await expect(never.value.unavailable, equals: [503, 1])
+        expect(test.refresher.inFlightCount, equals: 0)
     }
 
     @Test("is bounded per session and for the process")
@@ -117,14 +118,14 @@ struct TokenRefreshWaitingTests {
         await withTaskGroup(of: Bool.self) { group in
             for _ in 0..<3 { group.addTask { await test.refresh(session, ticket).session != nil } }
             await until { test.refresher.waiterCount == 3 }
-            #expect(await test.refresh(session, ticket).unavailable == [503, 1])
+            await expect(test.refresh(session, ticket).unavailable, equals: [503, 1])
             for _ in 0..<2 { group.addTask { await test.refresh(other, otherTicket).session != nil } }
             await until { test.refresher.waiterCount == 5 }
-            #expect(await test.refresh(other, otherTicket).unavailable == [503, 1])
+            await expect(test.refresh(other, otherTicket).unavailable, equals: [503, 1])
             test.client.letGo()
-            for await isLive in group { #expect(isLive) }
+            for await isLive in group { expect(isLive) }
         }
-        #expect(test.refresher.waiterCount == 0)
+        expect(test.refresher.waiterCount, equals: 0)
     }
 
     @Test("is bounded by the number of concurrent refreshes")
@@ -135,11 +136,11 @@ struct TokenRefreshWaitingTests {
         test.client.hold()
         test.refresher.refreshInBackground(session, ticket: ticket)
         test.refresher.refreshInBackground(other, ticket: otherTicket)
-        #expect(test.refresher.inFlightCount == 1)
-        #expect(await test.refresh(other, otherTicket).unavailable == [503, 1])
+        expect(test.refresher.inFlightCount, equals: 1)
+        await expect(test.refresh(other, otherTicket).unavailable, equals: [503, 1])
         test.client.letGo()
         await test.settle()
-        #expect(await test.refresh(other, otherTicket).session != nil)
+        await expect(test.refresh(other, otherTicket).session != nil)
     }
 
     @Test("takes at most the wait limit; the refresh continues and its tokens are saved")
@@ -149,12 +150,12 @@ struct TokenRefreshWaitingTests {
         let waiting = Task { await test.refresh(session, ticket) }
         await until { test.client.refreshed.count == 1 && test.time.sleeperCount == 1 }
         test.time.advance(by: RefresherFixture.limits.leaseWait)
-        #expect(await waiting.value.unavailable == [503, 1])
-        #expect(test.refresher.inFlightCount == 1)
+        await expect(waiting.value.unavailable, equals: [503, 1])
+        expect(test.refresher.inFlightCount, equals: 1)
         test.client.letGo()
         await test.settle()
-        #expect(test.client.refreshed.count == 1)
-        #expect(test.kept(ticket)?.authorization == Secret("Bearer canary-renewed-1"))
+        expect(test.client.refreshed.count, equals: 1)
+        expect(test.kept(ticket)?.authorization, equals: Secret("Bearer canary-renewed-1"))
     }
 
     @Test("includes fetching the user's data: until then nothing uses the new tokens, which may be of another user")
@@ -165,19 +166,19 @@ struct TokenRefreshWaitingTests {
         test.client.onUser { _ = try? await hold.refresh(session, traceparent: nil, now: session.createdAt.wallTime) }
         let waiting = Task { await test.refresh(session, ticket) }
         await until { hold.refreshed.count == 1 }
-        #expect(test.kept(ticket)?.authorization == session.authorization)
+        expect(test.kept(ticket)?.authorization, equals: session.authorization)
         test.refresher.refreshInBackground(session, ticket: ticket)
-        #expect(test.refresher.inFlightCount == 1 && test.client.refreshed.count == 1)
-        #expect(test.refresher.waiterCount == 1)
+        expect(test.refresher.inFlightCount == 1 && test.client.refreshed.count == 1)
+        expect(test.refresher.waiterCount, equals: 1)
         hold.letGo()
-        #expect(await waiting.value.session?.authorization == Secret("Bearer canary-renewed-1"))
+        await expect(waiting.value.session?.authorization, equals: Secret("Bearer canary-renewed-1"))
         await test.settle()
     }
 
     @Test("a request with newer tokens than those being refreshed gets a refresh of its own")
     func aboutOlderTokens() async throws {
         let (ticket, session) = try await test.session()
-        let newer = try #require(await test.refresh(session, ticket).session)
+        let newer = try await require(test.refresh(session, ticket).session)
         await test.settle()
         test.store.becomeRemote()
         // The lease delays a refresh that will find out that another replica has already refreshed the tokens.
@@ -194,8 +195,8 @@ struct TokenRefreshWaitingTests {
         await until { test.refresher.waiterCount == 1 }
         await test.store.release(lease, of: session.key)
         test.time.advance(by: .milliseconds(50))
-        #expect(await rejected.value.session?.authorization == Secret("Bearer canary-renewed-2"))
+        await expect(rejected.value.session?.authorization, equals: Secret("Bearer canary-renewed-2"))
         await test.settle()
-        #expect(test.results == [.success, .coalesced, .success])
+        expect(test.results, equals: [.success, .coalesced, .success])
     }
 }

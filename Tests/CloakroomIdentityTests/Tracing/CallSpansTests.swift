@@ -32,21 +32,22 @@ struct CallSpansTests {
     func call() async throws {
         try await ScriptedServer.run([Self.tokens]) { port, upstream in
             let server = try await signIn(configuration(port: port))
-            let span = try #require(spans.finished.first)
-            #expect(spans.finished.count == 1)
-            #expect(span.operationName == "POST")
-            #expect(span.kind == .client)
-            #expect(span.parentSpanID == server.spanID)
-            #expect(!span.isError)
-            #expect(
-                span.texts == [
+            let span = try require(spans.finished.first)
+            expect(spans.finished.count, equals: 1)
+            expect(span.operationName, equals: "POST")
+            expect(span.kind, equals: .client)
+            expect(span.parentSpanID, equals: server.spanID)
+            expect(!span.isError)
+            expect(
+                span.texts,
+                equals: [
                     "http.request.method": "POST", "server.address": "127.0.0.1", "server.port": "\(port)",
                     "url.path": "/auth", "url.full": "http://127.0.0.1:\(port)/auth",
                     "http.response.status_code": "200", "network.protocol.version": "1.1",
                 ])
-            let request = try #require(upstream.requests.first)
-            #expect(request.contains("\(InMemoryTracer.spanIDKey): \(span.spanID)\r\n"))
-            #expect(request.contains("\(InMemoryTracer.traceIDKey): \(server.traceID)\r\n"))
+            let request = try require(upstream.requests.first)
+            expect(request.contains("\(InMemoryTracer.spanIDKey): \(span.spanID)\r\n"))
+            expect(request.contains("\(InMemoryTracer.traceIDKey): \(server.traceID)\r\n"))
         }
     }
 
@@ -57,9 +58,9 @@ struct CallSpansTests {
                 _ = try? await client.signIn(
                     try Upstreams.credentials(), traceparent: "00-given-01", now: Upstreams.now)
             }
-            #expect(spans.finished.isEmpty)
-            #expect(upstream.requests.first?.contains("traceparent: 00-given-01\r\n") == true)
-            #expect(upstream.requests.first?.contains("in-memory") == false)
+            expect(empty: spans.finished)
+            expect(upstream.requests.first?.contains("traceparent: 00-given-01\r\n"), equals: true)
+            expect(upstream.requests.first?.contains("in-memory"), equals: false)
         }
     }
 
@@ -68,11 +69,11 @@ struct CallSpansTests {
         let nobody = try await ScriptedServer.rejectingPort()
         try await ScriptedServer.run([Self.tokens]) { port, _ in
             _ = try await signIn(configuration(port: nobody, others: [port]))
-            try #require(spans.finished.count == 2)
-            #expect(spans.finished.map { $0.texts["server.port"] } == ["\(nobody)", "\(port)"])
-            #expect(spans.finished.map { $0.texts["http.request.resend_count"] } == [nil, "1"])
-            #expect(spans.finished.map { $0.texts["error.type"] } == ["upstream_unreachable", nil])
-            #expect(spans.finished.map(\.isError) == [true, false])
+            try require(spans.finished.count == 2)
+            expect(spans.finished.map { $0.texts["server.port"] }, equals: ["\(nobody)", "\(port)"])
+            expect(spans.finished.map { $0.texts["http.request.resend_count"] }, equals: [nil, "1"])
+            expect(spans.finished.map { $0.texts["error.type"] }, equals: ["upstream_unreachable", nil])
+            expect(spans.finished.map(\.isError), equals: [true, false])
         }
     }
 
@@ -80,8 +81,8 @@ struct CallSpansTests {
     func brokenConnection() async throws {
         try await ScriptedServer.run([.close, Self.tokens]) { port, _ in
             _ = try await signIn(configuration(port: port))
-            #expect(spans.finished.map { $0.texts["http.request.resend_count"] } == [nil, "1"])
-            #expect(spans.finished.map(\.isError) == [true, false])
+            expect(spans.finished.map { $0.texts["http.request.resend_count"] }, equals: [nil, "1"])
+            expect(spans.finished.map(\.isError), equals: [true, false])
         }
     }
 
@@ -89,10 +90,10 @@ struct CallSpansTests {
     func status(status: String) async throws {
         try await ScriptedServer.run([ScriptedServer.response("\(status) No", "")]) { port, _ in
             _ = try await signIn(configuration(port: port))
-            let span = try #require(spans.finished.first)
-            #expect(span.texts["http.response.status_code"] == status)
-            #expect(span.texts["error.type"] == status)
-            #expect(span.isError)
+            let span = try require(spans.finished.first)
+            expect(span.texts["http.response.status_code"], equals: status)
+            expect(span.texts["error.type"], equals: status)
+            expect(span.isError)
         }
     }
 
@@ -106,8 +107,8 @@ struct CallSpansTests {
         ]) { port, _ in
             _ = try await signIn(configuration(port: port))
         }
-        #expect(
-            spans.finished.map { $0.texts["error.type"] } == ["upstream_timeout", "upstream_invalid_response"])
-        #expect(spans.tracer.activeSpans.allSatisfy { $0.operationName == "server" })
+        expect(
+            spans.finished.map { $0.texts["error.type"] }, equals: ["upstream_timeout", "upstream_invalid_response"])
+        expect(spans.tracer.activeSpans.allSatisfy { $0.operationName == "server" })
     }
 }

@@ -1,5 +1,6 @@
 import CloakroomCore
 import InMemoryTracing
+import TestSupport
 import Testing
 import Tracing
 
@@ -20,16 +21,18 @@ struct LoginSpansTests {
         }
         _ = try await spans.request { await LoginBrowser(gateway).callback("state=a") }
         let finished = spans.finished
-        #expect(
-            finished.map(\.operationName) == [
+        expect(
+            finished.map(\.operationName),
+            equals: [
                 "login", "login_callback", "login", "login_callback", "login", "login_callback", "login_callback",
             ])
-        #expect(finished.prefix(2).allSatisfy { $0.parentSpanID == server.spanID && $0.kind == .internal })
-        #expect(
-            finished.map { $0.texts["cloakroom.outcome"] } == [
+        expect(finished.prefix(2).allSatisfy { $0.parentSpanID == server.spanID && $0.kind == .internal })
+        expect(
+            finished.map { $0.texts["cloakroom.outcome"] },
+            equals: [
                 "success", "success", "success", "failed", "success", "unavailable", "invalid",
             ])
-        #expect(finished.map(\.isError) == [false, false, false, true, false, true, false])
+        expect(finished.map(\.isError), equals: [false, false, false, true, false, true, false])
     }
 
     @Test("Rule 22: no code, state, token, subject or ticket appears in a span")
@@ -37,9 +40,9 @@ struct LoginSpansTests {
         let gateway = try LoginEndpoints(tracer: spans.tracer)
         let browser = LoginBrowser(gateway)
         _ = try await spans.request { try await browser.signIn() }
-        let state = Base64URL.encode(try #require(gateway.provider.secrets.first).state)
-        for secret in ["canary", "jo", state, try #require(browser.cookies["__Host-cloakroom"])] {
-            #expect(!spans.text.contains(secret))
+        let state = Base64URL.encode(try require(gateway.provider.secrets.first).state)
+        for secret in ["canary", "jo", state, try require(browser.cookies["__Host-cloakroom"])] {
+            expect(!spans.text.contains(secret))
         }
     }
 }

@@ -1,6 +1,7 @@
 import CloakroomCore
 import CloakroomIdentity
 import InMemoryTracing
+import TestSupport
 import Testing
 import Tracing
 
@@ -19,13 +20,13 @@ struct RefreshSpansTests {
         if let failure { tested.client.fail(failure) }
         let (_, server) = try await spans.request { await tested.refresh(session, ticket) }
         await tested.settle()
-        let span = try #require(spans.finished.first)
-        #expect(spans.finished.count == 1)
-        #expect(span.operationName == "refresh")
-        #expect(span.kind == .internal)
-        #expect(span.parentSpanID == server.spanID)
-        #expect(span.texts == ["cloakroom.outcome": outcome])
-        #expect(span.isError == isError)
+        let span = try require(spans.finished.first)
+        expect(spans.finished.count, equals: 1)
+        expect(span.operationName, equals: "refresh")
+        expect(span.kind, equals: .internal)
+        expect(span.parentSpanID, equals: server.spanID)
+        expect(span.texts, equals: ["cloakroom.outcome": outcome])
+        expect(span.isError, equals: isError)
     }
 
     @Test("A background refresh and one for a request that is not sampled create no span")
@@ -37,7 +38,7 @@ struct RefreshSpansTests {
         let (otherTicket, other) = try await tested.session("2")
         tested.refresher.refreshInBackground(other, ticket: otherTicket)
         await tested.settle()
-        #expect(tested.results == [.success, .success])
-        #expect(spans.finished.isEmpty)
+        expect(tested.results, equals: [.success, .success])
+        expect(empty: spans.finished)
     }
 }

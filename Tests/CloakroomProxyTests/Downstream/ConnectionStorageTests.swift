@@ -36,8 +36,8 @@ struct ConnectionStorageTests {
         while channel.isActive, passed.count < 2 * HandshakeInput.limit {
             try channel.writeInbound(ByteBuffer(repeating: 0, count: read))
         }
-        #expect(!channel.isActive)
-        #expect(passed.count == HandshakeInput.limit)
+        expect(!channel.isActive)
+        expect(passed.count, equals: HandshakeInput.limit)
     }
 
     @Test("A request that is in the same read as the end of a long handshake is no part of it")
@@ -47,7 +47,7 @@ struct ConnectionStorageTests {
         let channel = EmbeddedChannel(handlers: [input, passed])
         try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
         for count in [20_000, 60_000, 1] { try channel.writeInbound(ByteBuffer(repeating: 0, count: count)) }
-        #expect(channel.isActive && passed.count == 80_001)
+        expect(channel.isActive && passed.count == 80_001)
     }
 
     private final class PassedBytes: ChannelInboundHandler {
@@ -82,7 +82,7 @@ struct ConnectionStorageTests {
                 try owner.channel.writeInbound(read)
                 channel.embeddedEventLoop.run()
                 while try channel.readOutbound(as: ByteBuffer.self) != nil {}
-                #expect(channel.isActive)
+                expect(channel.isActive)
                 return handler.inputStorage
             }
         }
@@ -102,12 +102,12 @@ struct ConnectionStorageTests {
         }
         owner.channel.pipeline.fireChannelRead(ByteBuffer(bytes: bytes))
         let heads = handler.streams.compactMap { $0?.exchange?.head.bytes.storageCapacity }
-        #expect(heads.count == 90 && heads.max() ?? 0 > 12_000)
+        expect(heads.count == 90 && heads.max() ?? 0 > 12_000)
         owner.channel.pipeline.fireChannelReadComplete()
         owner.channel.embeddedEventLoop.run()
         let recycled = handler.recycledStreams.compactMap { $0.exchange?.head.bytes.storageCapacity }
-        #expect(recycled.count == 32)
-        #expect(recycled.allSatisfy { $0 <= 4_096 })
+        expect(recycled.count, equals: 32)
+        expect(recycled.allSatisfy { $0 <= 4_096 })
     }
 
     /// A server and a client of TLS without sockets, whose handshake is complete.
@@ -201,7 +201,7 @@ struct ConnectionStorageTests {
             connection.socket.isStalled = true
             return { read in
                 try connection.send(read)
-                #expect(connection.server.isActive)
+                expect(connection.server.isActive)
                 return max(0, connection.socket.storage - 2 * connection.socket.unread)
             }
         }
@@ -217,7 +217,7 @@ struct ConnectionStorageTests {
         bytes += HTTP2WireFrame(type: 1, flags: 0, stream: 1, payload: []).bytes
         for _ in 0..<30 { bytes += HTTP2WireFrame(type: 9, flags: 0, stream: 1, payload: []).bytes }
         try connection.sendLast(bytes)
-        #expect(!connection.server.isActive)
+        expect(!connection.server.isActive)
     }
 
     @Test("Rule 80: the connections on which the most bytes wait end first")
@@ -238,7 +238,7 @@ struct ConnectionStorageTests {
         }
         context.onTick()
         loop.run()
-        #expect(ended == [60, 50, 40])
+        expect(ended, equals: [60, 50, 40])
     }
 
     @Test("Rule 77: a health check keeps at most its limit and one read of a response, and nothing after its result")
@@ -255,7 +255,7 @@ struct ConnectionStorageTests {
             done.futureResult.assumeIsolated().whenComplete { _ in isDone = true }
             return { [owner] read in
                 owner.channel.pipeline.fireChannelRead(read)
-                if isDone { #expect(handler.storage == 0) }
+                if isDone { expect(handler.storage, equals: 0) }
                 return handler.storage
             }
         }

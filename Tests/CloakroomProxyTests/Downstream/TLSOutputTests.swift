@@ -30,7 +30,7 @@ struct TLSOutputTests {
             for index in 0..<20 {
                 let client = try await Client.connect(server.port, version)
                 try await client.get(version, size: Self.body.utf8.count)
-                #expect(client.body(version).contains(Self.body))
+                expect(client.body(version).contains(Self.body))
                 #expect(try await server.storage(index) <= 16_384)
             }
         }
@@ -44,7 +44,7 @@ struct TLSOutputTests {
             let isAdded = try await server.on(0) { channel in
                 (try? channel.pipeline.syncOperations.handler(type: TLSOutput.self)) != nil
             }
-            #expect(!isAdded)
+            expect(!isAdded)
         }
     }
 
@@ -54,10 +54,10 @@ struct TLSOutputTests {
             let client = try await Client.connect(server.port, "http/1.1")
             for _ in 0..<2 {
                 try await client.get("http/1.1", size: Self.body.utf8.count)
-                #expect(client.body("http/1.1").contains(Self.body))
+                expect(client.body("http/1.1").contains(Self.body))
                 #expect(try await server.residentPages(0, of: Server.output) > 0)
                 try await server.advance(.seconds(4))
-                #expect(try await server.residentPages(0, of: Server.output) == 0)
+                try await expect(server.residentPages(0, of: Server.output), equals: 0)
             }
         }
     }
@@ -73,7 +73,7 @@ struct TLSOutputTests {
             #expect(try await server.residentPages(0, of: Server.input) > 1)
             try await client.get(version, size: 2)
             #expect(try await server.residentPages(0, of: Server.input) <= 1)
-            #expect(spacers.count == 64)
+            expect(spacers.count, equals: 64)
         }
     }
 
@@ -81,9 +81,9 @@ struct TLSOutputTests {
     func pages() {
         let bytes = ByteBuffer(repeating: 7, count: 65_536)
         bytes.returnPages(from: 5_000)
-        #expect(bytes.readableBytesView.prefix(5_000).allSatisfy { $0 == 7 })
+        expect(bytes.readableBytesView.prefix(5_000).allSatisfy { $0 == 7 })
         let returned = bytes.readableBytesView.count { $0 == 0 }
-        #expect(returned > 0 && returned % sysconf(Int32(_SC_PAGESIZE)) == 0)
+        expect(returned > 0 && returned % sysconf(Int32(_SC_PAGESIZE)) == 0)
         ByteBuffer().returnPages(from: 0)
     }
 
@@ -110,8 +110,8 @@ struct TLSOutputTests {
         try await client.channel.writeAndFlush(ByteBuffer(string: "flush")).get()
         try await eventually("the output") { client.received.readableBytes == 100_005 }
         // The first part and 100,000 bytes in parts, and the flush after them.
-        #expect(counter.counts.withLock { $0.flushes } == 1)
-        #expect(counter.counts.withLock { $0.writes } == 8)
+        expect(counter.counts.withLock { $0.flushes }, equals: 1)
+        expect(counter.counts.withLock { $0.writes }, equals: 8)
         try await client.channel.writeAndFlush(ByteBuffer(string: "close")).get()
         try await eventually("the output") { client.received.readableBytes == 200_010 }
         try await server.close()
@@ -211,7 +211,7 @@ struct TLSOutputTests {
                     let end = (UInt(bitPattern: bytes.baseAddress) + UInt(bytes.count)) / page * page
                     var residency = [UInt8](repeating: 0, count: Int((end - start) / page))
                     let status = mincore(UnsafeMutableRawPointer(bitPattern: start), Int(end - start), &residency)
-                    #expect(status == 0)
+                    expect(status, equals: 0)
                     return residency.count { $0 & 1 == 1 }
                 }
             }

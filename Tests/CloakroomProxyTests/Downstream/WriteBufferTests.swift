@@ -1,5 +1,6 @@
 import DequeModule
 import NIOCore
+import TestSupport
 import Testing
 
 @testable import CloakroomProxy
@@ -9,11 +10,11 @@ struct WriteBufferTests {
     @Test("Coalesces up to 16,384 bytes")
     func limit() {
         var buffer = WriteBuffer()
-        #expect(buffer.hasRoom(for: 16_384))
-        #expect(!buffer.hasRoom(for: 16_385))
+        expect(buffer.hasRoom(for: 16_384))
+        expect(!buffer.hasRoom(for: 16_385))
         buffer.append(ByteBuffer(repeating: 1, count: 16_000))
-        #expect(buffer.hasRoom(for: 384))
-        #expect(!buffer.hasRoom(for: 385))
+        expect(buffer.hasRoom(for: 384))
+        expect(!buffer.hasRoom(for: 385))
     }
 
     @Test("Returns its data once, in the order of the writes")
@@ -22,9 +23,9 @@ struct WriteBufferTests {
         buffer.append(ByteBuffer(string: "a"))
         buffer.bytes.writeString("b")
         buffer.append(ByteBuffer(string: "c"))
-        #expect(buffer.take() == ByteBuffer(string: "abc"))
-        #expect(buffer.isEmpty)
-        #expect(buffer.take() == nil)
+        expect(buffer.take(), equals: ByteBuffer(string: "abc"))
+        expect(buffer.isEmpty)
+        expect(buffer.take(), equals: nil)
     }
 
     @Test("Reuses the storage of data that has been sent")
@@ -34,9 +35,9 @@ struct WriteBufferTests {
         var taken = ByteBuffer()
         // The only owner of the storage, as after a write that the channel has sent.
         if let data = buffer.take() { taken = data }
-        #expect(taken.readableBytes == 5_000 && buffer.bytes.capacity == 0)
+        expect(taken.readableBytes == 5_000 && buffer.bytes.capacity == 0)
         buffer.reuse(&taken)
-        #expect(buffer.isEmpty)
+        expect(buffer.isEmpty)
         #expect(buffer.bytes.capacity >= 5_000)
     }
 
@@ -47,8 +48,8 @@ struct WriteBufferTests {
         var taken = ByteBuffer()
         if let data = buffer.take() { taken = data }
         buffer.reuse(&taken)
-        #expect(buffer.isEmpty)
-        #expect(buffer.bytes.capacity == 0)
+        expect(buffer.isEmpty)
+        expect(buffer.bytes.capacity, equals: 0)
     }
 
     @Test("Data appended while the taken data is sent is kept, and follows it")
@@ -56,11 +57,11 @@ struct WriteBufferTests {
         var buffer = WriteBuffer()
         buffer.append(ByteBuffer(string: "first"))
         let data = buffer.take()
-        var taken = try #require(data)
+        var taken = try require(data)
         buffer.append(ByteBuffer(string: "second"))
         buffer.reuse(&taken)
-        #expect(taken == ByteBuffer(string: "first"))
-        #expect(buffer.take() == ByteBuffer(string: "second"))
+        expect(taken, equals: ByteBuffer(string: "first"))
+        expect(buffer.take(), equals: ByteBuffer(string: "second"))
     }
 
     @Test("Data that was taken is not modified by later writes")
@@ -68,13 +69,13 @@ struct WriteBufferTests {
         var buffer = WriteBuffer()
         buffer.append(ByteBuffer(string: "first"))
         let data = buffer.take()
-        var taken = try #require(data)
+        var taken = try require(data)
         let sent = taken
         buffer.reuse(&taken)
         buffer.append(ByteBuffer(string: "second"))
-        #expect(sent == ByteBuffer(string: "first"))
+        expect(sent, equals: ByteBuffer(string: "first"))
         buffer.clear()
-        #expect(buffer.take() == nil)
+        expect(buffer.take(), equals: nil)
     }
 
     @Test("Data that the channel has not sent is not replaced by empty storage of the same size")
@@ -82,11 +83,11 @@ struct WriteBufferTests {
         var buffer = WriteBuffer()
         buffer.append(ByteBuffer(repeating: 1, count: 16_000))
         let data = buffer.take()
-        var taken = try #require(data)
+        var taken = try require(data)
         let unsent = taken
         buffer.reuse(&taken)
-        #expect(buffer.bytes.storageCapacity == 0)
-        #expect(unsent.readableBytes == 16_000)
+        expect(buffer.bytes.storageCapacity, equals: 0)
+        expect(unsent.readableBytes, equals: 16_000)
     }
 
     @Test("Small parts that wait keep little more storage than their bytes, although each is a slice of a large read")
@@ -94,13 +95,13 @@ struct WriteBufferTests {
         var parts = Deque<ByteBuffer>()
         for _ in 0..<1_000 {
             let slice = ByteBuffer(repeating: 7, count: 32_768).getSlice(at: 0, length: 50)
-            parts.appendPart(try #require(slice))
+            parts.appendPart(try require(slice))
         }
-        #expect(parts.reduce(0) { $0 + $1.readableBytes } == 50_000)
-        #expect(parts.allSatisfy { $0.readableBytesView.allSatisfy { $0 == 7 } })
+        expect(parts.reduce(0) { $0 + $1.readableBytes }, equals: 50_000)
+        expect(parts.allSatisfy { $0.readableBytesView.allSatisfy { $0 == 7 } })
         #expect(parts.reduce(0) { $0 + $1.storageCapacity } <= 4 * 50_000)
         parts.appendPart(ByteBuffer(repeating: 8, count: 16_384))
-        #expect(parts.last?.readableBytes == 16_384)
+        expect(parts.last?.readableBytes, equals: 16_384)
     }
 
     @Test("Parts that are never all sent keep little storage: what was sent of the last one counts as well")
@@ -115,7 +116,7 @@ struct WriteBufferTests {
                 if part.readableBytes > 0 { parts.prepend(part) }
             }
         }
-        #expect(parts.reduce(0) { $0 + $1.readableBytes } == 1_999)
+        expect(parts.reduce(0) { $0 + $1.readableBytes }, equals: 1_999)
         #expect(parts.reduce(0) { $0 + $1.storageCapacity } <= 65_536)
     }
 }

@@ -37,20 +37,21 @@ struct AccountRequestTests {
                     "Cookie: __Host-cloakroom-login-AAAAAAAA=one; other=x; __Host-cloakroom-login-BBBBBBBB=two",
                     "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document", "Sec-Fetch-Site: cross-site",
                     "Sec-Purpose: prefetch", "Accept: text/html", "Accept: image/png"))
-            let request = try #require(recorder.requests.first)
-            #expect(request.endpoint == .callback)
-            #expect(request.name == "company")
-            #expect(String(decoding: request.query, as: UTF8.self) == "code=a%2Fb&state=c")
-            #expect(
-                request.loginCookies == [
+            let request = try require(recorder.requests.first)
+            expect(request.endpoint, equals: .callback)
+            expect(request.name, equals: "company")
+            expect(String(decoding: request.query, as: UTF8.self), equals: "code=a%2Fb&state=c")
+            expect(
+                request.loginCookies,
+                equals: [
                     ReceivedCookie(name: "__Host-cloakroom-login-AAAAAAAA", value: Array("one".utf8)),
                     ReceivedCookie(name: "__Host-cloakroom-login-BBBBBBBB", value: Array("two".utf8)),
                 ])
-            #expect(
-                request.fetchMetadata
-                    == FetchMetadata(
-                        isGET: true, mode: "navigate", destination: "document", site: "cross-site",
-                        purpose: "prefetch", accept: "text/html, image/png"))
+            expect(
+                request.fetchMetadata,
+                equals: FetchMetadata(
+                    isGET: true, mode: "navigate", destination: "document", site: "cross-site",
+                    purpose: "prefetch", accept: "text/html, image/png"))
         }
     }
 
@@ -62,7 +63,7 @@ struct AccountRequestTests {
     func loginCookies(path: String, count: Int) async throws {
         let cookies = (0..<100).map { "__Host-cloakroom-login-\($0)=x" }.joined(separator: "; ")
         try await Scenario("login cookies", on: Self.setup(recorder), .ask(Ask.get(path, "Cookie: \(cookies)"))).run()
-        #expect(recorder.requests.map(\.loginCookies.count) == [count])
+        expect(recorder.requests.map(\.loginCookies.count), equals: [count])
     }
 
     @Test(
@@ -75,10 +76,10 @@ struct AccountRequestTests {
         ] as [(String, String, String?)])
     func names(prefix: String, path: String, name: String?) async throws {
         try await Scenario("names", on: Self.setup(recorder, prefix: prefix), .ask(Ask.get(path), 204)).run()
-        let request = try #require(recorder.requests.first)
-        #expect(request.name == name)
-        #expect(request.query.isEmpty)
-        #expect(request.loginCookies.isEmpty)
+        let request = try require(recorder.requests.first)
+        expect(request.name, equals: name)
+        expect(empty: request.query)
+        expect(empty: request.loginCookies)
     }
 
     @Test(
@@ -100,11 +101,11 @@ struct AccountRequestTests {
                 let fields =
                     "Host: gateway.test\r\nCookie: \(value)\r\nSec-Fetch-Site: same-origin\r\nContent-Length: 0"
                 _ = try await client.exchange("\(request) \(path) HTTP/1.1\r\n\(fields)\r\n\r\n")
-                let received = try #require(recorder.requests.last)
-                #expect(received.endingTickets == (isRead ? tickets : []))
-                #expect(received.ticket == (isRead && value == cookies[1] ? two : nil))
+                let received = try require(recorder.requests.last)
+                expect(received.endingTickets, equals: (isRead ? tickets : []))
+                expect(received.ticket, equals: (isRead && value == cookies[1] ? two : nil))
             }
-            #expect(recorder.requests.count == 5)
+            expect(recorder.requests.count, equals: 5)
         }
     }
 
@@ -118,17 +119,17 @@ struct AccountRequestTests {
                 Ask.post(
                     "/auth/backchannel/company", cookie + "; __Host-cloakroom-login-AAAAAAAA=one",
                     "Content-Type: application/x-www-form-urlencoded", body: "logout_token=a"))
-            #expect(response.status == 200)
-            #expect(response["Cache-Control"] == "no-store")
-            let request = try #require(recorder.requests.first)
-            #expect(request.endpoint == .backChannel)
-            #expect(request.name == "company")
-            #expect(request.ticket == nil)
-            #expect(request.loginCookies.isEmpty)
-            #expect(request.body == Secret("logout_token=a"))
+            expect(response.status, equals: 200)
+            expect(response["Cache-Control"], equals: "no-store")
+            let request = try require(recorder.requests.first)
+            expect(request.endpoint, equals: .backChannel)
+            expect(request.name, equals: "company")
+            expect(request.ticket, equals: nil)
+            expect(empty: request.loginCookies)
+            expect(request.body, equals: Secret("logout_token=a"))
             let large = String(repeating: "a", count: 16_385)
-            #expect(try await client.exchange(Ask.post("/auth/backchannel", body: large)).status == 413)
-            #expect(recorder.requests.count == 1)
+            try await expect(client.exchange(Ask.post("/auth/backchannel", body: large)).status, equals: 413)
+            expect(recorder.requests.count, equals: 1)
         }
     }
 
@@ -138,11 +139,11 @@ struct AccountRequestTests {
             let (slow, fast) = (try await gateway.client(), try await gateway.client())
             slow.send("POST /auth HTTP/1.1\r\nHost: gateway.test\r\nContent-Length: 2\r\n\r\n{")
             try await gateway.advance(.seconds(5))
-            #expect(try await fast.exchange(Ask.post("/auth", body: "{}")).status == 204)
+            try await expect(fast.exchange(Ask.post("/auth", body: "{}")).status, equals: 204)
             slow.send("}")
-            #expect(try await slow.response().status == 204)
+            try await expect(slow.response().status, equals: 204)
             let requests = recorder.requests
-            try #require(requests.count == 2)
+            try require(requests.count == 2)
             #expect(requests[0].now <= requests[1].now)
             #expect(requests[0].wallTime <= requests[1].wallTime)
         }

@@ -26,12 +26,13 @@ struct BasicRouteTests: RouteCredentialsSuite {
             on: setup([.session, .basic]),
             .ask(ask(wrong, cookie), 401, "unauthorized", reason: "invalid_credentials", has: [challenge]),
             .ask(ask("Authorization: Bearer good", cookie), 401, reason: "no_session", has: [challenge]),
-            .ask(ask(), 401, reason: "no_session", has: [challenge]), .run { #expect($0.sessions.uses == 0) }, sent: [],
+            .ask(ask(), 401, reason: "no_session", has: [challenge]), .run { expect($0.sessions.uses, equals: 0) },
+            sent: [],
             alsoHTTP2: true),
         Scenario(
             "Rule 139: a route for names and passwords alone reads no cookie, and one without removes the field",
             on: setup(.basic), .ask(ask(cookie), 401, reason: "no_session"), .ok(ask(right, cookie)),
-            .ok(Ask.get("/public/a", right)), .run { #expect($0.sessions.uses == 0) },
+            .ok(Ask.get("/public/a", right)), .run { expect($0.sessions.uses, equals: 0) },
             sent: [ofClient, .init(has: ["Authorization"])]),
         Scenario(
             "Access tokens are accepted too where they are listed", on: setup([.bearer, .basic]),
@@ -90,7 +91,7 @@ struct BasicRouteTests: RouteCredentialsSuite {
                     Self.ask(Self.right, site, "Origin: https://evil.test"),
                 ], 403), sent: []
         ).run()
-        #expect(tokens.verified.isEmpty)
+        expect(empty: tokens.verified)
         try await Scenario(
             "of listed ones, of programs, of the user, of the gateway's pages, and with a cookie", on: setup,
             .ok(Self.ask(Self.right, site, "Origin: https://shop.test")), .ok(Self.ask(Self.right)),
@@ -110,7 +111,7 @@ struct BasicRouteTests: RouteCredentialsSuite {
             try await Scenario(
                 "signed in again", on: setup, .ask(Self.ask(Self.right), status), sent: [Self.ofClient, Self.ofClient]
             ).run()
-            #expect(tokens.verified == ["Basic am86c2VjcmV0", "Basic am86c2VjcmV0"])
+            expect(tokens.verified, equals: ["Basic am86c2VjcmV0", "Basic am86c2VjcmV0"])
         }
     }
 
@@ -120,12 +121,12 @@ struct BasicRouteTests: RouteCredentialsSuite {
         let log = try await Self.setup([.session, .basic]).with(\.tokens, tokens).logged { gateway in
             let client = try await gateway.client()
             for _ in 0..<2 {
-                #expect(try await client.exchange(Self.ask(Self.right)).status == 200)
+                try await expect(client.exchange(Self.ask(Self.right)).status, equals: 200)
             }
-            #expect(try await client.exchange(Self.ask(Self.wrong)).status == 401)
+            try await expect(client.exchange(Self.ask(Self.wrong)).status, equals: 401)
         }
-        #expect(tokens.verified == ["Basic am86c2VjcmV0", "Basic am86d3Jvbmc="])
-        #expect(log.text.components(separatedBy: #""credential":"basic""#).count == 4)
-        for secret in ["am86c2VjcmV0", "am86d3Jvbmc", "jo:secret", "jo:wrong"] { #expect(!log.text.contains(secret)) }
+        expect(tokens.verified, equals: ["Basic am86c2VjcmV0", "Basic am86d3Jvbmc="])
+        expect(log.text.components(separatedBy: #""credential":"basic""#).count, equals: 4)
+        for secret in ["am86c2VjcmV0", "am86d3Jvbmc", "jo:secret", "jo:wrong"] { expect(!log.text.contains(secret)) }
     }
 }

@@ -34,7 +34,7 @@ struct BearerRouteTests: RouteCredentialsSuite {
         Scenario(
             "Identity rule 39: invalidTokenNeverFallsBack: with a cookie too, which is neither read nor extended",
             on: setup(.either), .ask(ask(bad, cookie), 401, "invalid_token", has: [invalid]),
-            .ask(ask(bad), 401, "invalid_token"), .run { #expect($0.sessions.uses == 0) },
+            .ask(ask(bad), 401, "invalid_token"), .run { expect($0.sessions.uses, equals: 0) },
             .ask(ask(basic, cookie), 401, "unauthorized", has: [challenge]),
             .ask(ask(), 401, reason: "no_session", has: [challenge]), sent: [], alsoHTTP2: true),
         Scenario(
@@ -43,7 +43,7 @@ struct BearerRouteTests: RouteCredentialsSuite {
         Scenario(
             "Identity rule 39: a route for tokens alone reads no cookie", on: setup(.bearer),
             .ask(ask(cookie), 401, reason: "no_session", has: [challenge]), .ok(ask(good, cookie)),
-            .run { #expect($0.sessions.uses == 0) }, sent: [ofClient]),
+            .run { expect($0.sessions.uses, equals: 0) }, sent: [ofClient]),
         Scenario(
             "Identity rule 39: the token that a connection sent last decides about no other field, route or session",
             on: setup(.either), .ok(ask(good)), .ok(ask(good)), .ok(ask(good)),
@@ -107,7 +107,7 @@ struct BearerRouteTests: RouteCredentialsSuite {
                     challenge, "…\(ofDPoP), error=\"invalid_token\"\(algorithms)",
                 ]),
             .ask(ask(bad), 401, "invalid_token", has: [invalid, "…\(ofDPoP)\(algorithms)"]),
-            .run { #expect($0.sessions.uses == 0) }, sent: []),
+            .run { expect($0.sessions.uses, equals: 0) }, sent: []),
         Scenario(
             "Identity rule 46: the form of the token is that of other tokens",
             on: setup(.either),
@@ -175,13 +175,13 @@ struct BearerRouteTests: RouteCredentialsSuite {
             for fields in [[], [Self.dpop[1]], ["dpop: a"], [Self.dpop[1], "DPoP: b"], [long]] {
                 let request = Ask.ask(
                     "GET", "/private/%61?b=c", [Self.dpop[0], "X-Forwarded-Host: evil.test"] + fields)
-                #expect(try await client.exchange(request).status == 200)
+                try await expect(client.exchange(request).status, equals: 200)
             }
         }
         let texts = tokens.presented.map { $0?.text.map { String(decoding: $0, as: UTF8.self) } }
-        #expect(texts == [nil, "proof", "a", nil, nil])
-        #expect(tokens.presented.allSatisfy { $0?.method == Array("GET".utf8) && $0?.path == Array("/private/a".utf8) })
-        #expect(log.text.components(separatedBy: #""credential":"dpop""#).count == 6)
+        expect(texts, equals: [nil, "proof", "a", nil, nil])
+        expect(tokens.presented.allSatisfy { $0?.method == Array("GET".utf8) && $0?.path == Array("/private/a".utf8) })
+        expect(log.text.components(separatedBy: #""credential":"dpop""#).count, equals: 6)
     }
 
     @Test("Identity rule 48: an upstream gets the token that was exchanged for one that is bound to a key")
@@ -195,7 +195,7 @@ struct BearerRouteTests: RouteCredentialsSuite {
             "exchanged", on: setup, .ok(Ask.ask("GET", "/private/a", Self.dpop)),
             sent: [.init(has: ["Authorization: Bearer exchanged", "DPoP"])]
         ).run()
-        #expect(exchanger.calls.count == 1)
+        expect(exchanger.calls.count, equals: 1)
     }
 
     @Test("If the upstream rejects the token that was exchanged for that of a client, it is exchanged again")
@@ -214,7 +214,7 @@ struct BearerRouteTests: RouteCredentialsSuite {
             "exchanged again", on: setup, .ok(Self.ask(Self.good)),
             sent: ["old", "new"].map { .init(has: ["Authorization: Bearer \($0)"]) }
         ).run()
-        #expect(exchanger.dropped == ["Bearer old"])
+        expect(exchanger.dropped, equals: ["Bearer old"])
     }
 
     @Test("Identity rule 40: streams end with a reload after which other access tokens are accepted")
@@ -231,7 +231,7 @@ struct BearerRouteTests: RouteCredentialsSuite {
             for client in ["a", "b"] {
                 let isKept = try config(credentials, client).containsEquivalent(
                     old.routes[2], of: old, for: Company.identity.source)
-                #expect(isKept == (client == "a" || credentials == .session))
+                expect(isKept, equals: (client == "a" || credentials == .session))
             }
         }
     }
@@ -242,12 +242,12 @@ struct BearerRouteTests: RouteCredentialsSuite {
         let log = try await Self.setup(.either).with(\.tokens, tokens).logged { gateway in
             let client = try await gateway.client()
             for fields in [[Self.good], [Self.good], [Self.cookie]] {
-                #expect(try await client.exchange(Ask.ask("GET", "/private/a", fields)).status == 200)
+                try await expect(client.exchange(Ask.ask("GET", "/private/a", fields)).status, equals: 200)
             }
         }
-        #expect(tokens.verified == ["Bearer good"])
-        #expect(log.text.components(separatedBy: #""credential":"bearer""#).count == 3)
-        #expect(!log.text.contains("good"))
+        expect(tokens.verified, equals: ["Bearer good"])
+        expect(log.text.components(separatedBy: #""credential":"bearer""#).count, equals: 3)
+        expect(!log.text.contains("good"))
     }
 
     @Test("Identity rule 44: after too many rejected tokens an unknown one is 429 without a verification")
@@ -258,20 +258,20 @@ struct BearerRouteTests: RouteCredentialsSuite {
             func status(_ fields: String...) async throws -> Int {
                 try await client.exchange(Ask.ask("GET", "/private/a", fields)).status
             }
-            #expect(try await status(Self.good) == 200)
-            #expect(try await status(Self.dpop[0], Self.dpop[1]) == 200)
+            try await expect(status(Self.good), equals: 200)
+            try await expect(status(Self.dpop[0], Self.dpop[1]), equals: 200)
             tokens.isLimited.store(true, ordering: .relaxed)
             for _ in 0..<3 {
-                #expect(try await status(Self.bad) == 429)
-                #expect(try await status("Authorization: DPoP other", Self.dpop[1]) == 429)
+                try await expect(status(Self.bad), equals: 429)
+                try await expect(status("Authorization: DPoP other", Self.dpop[1]), equals: 429)
             }
-            #expect(try await status(Self.good) == 200)
-            #expect(try await status(Self.cookie) == 200)
-            #expect(tokens.verified == ["Bearer good", "Bearer bound"])
+            try await expect(status(Self.good), equals: 200)
+            try await expect(status(Self.cookie), equals: 200)
+            expect(tokens.verified, equals: ["Bearer good", "Bearer bound"])
             // Of a known token the proofs are limited. Sign-ins have a throttle.
-            #expect(try await status(Self.dpop[0], Self.dpop[1]) == 200)
-            #expect(try await status(Self.basic) == 401)
-            #expect(tokens.verified == ["Bearer good", "Bearer bound", "Bearer bound", "Basic Zm9v"])
+            try await expect(status(Self.dpop[0], Self.dpop[1]), equals: 200)
+            try await expect(status(Self.basic), equals: 401)
+            expect(tokens.verified, equals: ["Bearer good", "Bearer bound", "Bearer bound", "Basic Zm9v"])
         }
     }
 }

@@ -17,12 +17,12 @@ struct BodyGatheringTests {
                 client.send(part)
             }
             try await Task.sleep(for: .milliseconds(50))
-            #expect(gateway.upstream.connections.isEmpty)
+            expect(empty: gateway.upstream.connections)
             client.send("89")
-            #expect(try await client.response().text == "ok")
-            #expect(gateway.upstream.requests[0].text == "0123456789")
-            #expect(try await client.exchange(Ask.post(body: "next")).text == "ok")
-            #expect(gateway.upstream.requests[1].text == "next")
+            try await expect(client.response().text, equals: "ok")
+            expect(gateway.upstream.requests[0].text, equals: "0123456789")
+            try await expect(client.exchange(Ask.post(body: "next")).text, equals: "ok")
+            expect(gateway.upstream.requests[1].text, equals: "next")
         }
     }
 
@@ -31,7 +31,7 @@ struct BodyGatheringTests {
         try await GatewaySetup([.head, .wait(Gate())]).run { gateway, client in
             client.send(Self.post + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
             try await Task.sleep(for: .milliseconds(50))
-            #expect(gateway.upstream.connections.isEmpty)
+            expect(empty: gateway.upstream.connections)
             client.send("2\r\nde\r\n0\r\nX-Sum: 1\r\nCookie: a=b\r\n\r\n")
             let request = try await gateway.upstream.request()
             let expected = "5\r\nabcde\r\n0\r\nX-Sum: 1\r\n\r\n".utf8.count
@@ -51,17 +51,17 @@ struct BodyGatheringTests {
                 client.send(.headers(1, .post("/public/a", ("content-length", "40000")), ends: false))
                 client.send(.data(1, Array(body[..<10_000])))
                 try await Task.sleep(for: .milliseconds(50))
-                #expect(gateway.upstream.connections.isEmpty)
+                expect(empty: gateway.upstream.connections)
                 client.send(.data(1, Array(body[10_000..<20_000])), .data(1, Array(body[20_000..<30_000])))
             } else {
                 let client = try await gateway.client(sending: Self.post + "Content-Length: 40000\r\n\r\n")
                 client.send(ByteBuffer(bytes: body[..<10_000]))
                 try await Task.sleep(for: .milliseconds(50))
-                #expect(gateway.upstream.connections.isEmpty)
+                expect(empty: gateway.upstream.connections)
                 client.send(ByteBuffer(bytes: body[10_000..<20_000]))
             }
             try await eventually("the first part") { gateway.upstream.requests.first?.body.readableBytes == 16_000 }
-            #expect(gateway.upstream.requests[0].body == ByteBuffer(bytes: body[..<16_000]))
+            expect(gateway.upstream.requests[0].body, equals: ByteBuffer(bytes: body[..<16_000]))
         }
     }
 
@@ -75,7 +75,7 @@ struct BodyGatheringTests {
                 .data(1, Array(repeating: 0x61, count: 16_384)), .data(1, Array(repeating: 0x62, count: 16_383)))
             try await client.settle()
             try await Task.sleep(for: .milliseconds(50))
-            #expect(gateway.upstream.connections.isEmpty)
+            expect(empty: gateway.upstream.connections)
             client.send(.data(1, "c"))
             try await eventually("the first part") { gateway.upstream.requests.first?.body.readableBytes == 32_768 }
         }
@@ -87,11 +87,11 @@ struct BodyGatheringTests {
             let client = try await gateway.http2()
             client.send(.headers(1, .post("/public/a", ("content-length", "\(count)")), ends: false))
             try await client.upload(1, count)
-            #expect(try await client.response(1).text == "ok")
-            #expect(gateway.upstream.requests[0].body.readableBytes == count)
+            try await expect(client.response(1).text, equals: "ok")
+            expect(gateway.upstream.requests[0].body.readableBytes, equals: count)
             let second = try await gateway.client()
-            #expect(try await second.exchange(Ask.post(body: String(repeating: "a", count: count))).text == "ok")
-            #expect(gateway.upstream.requests[1].body.readableBytes == count)
+            try await expect(second.exchange(Ask.post(body: String(repeating: "a", count: count))).text, equals: "ok")
+            expect(gateway.upstream.requests[1].body.readableBytes, equals: count)
         }
     }
 
@@ -101,10 +101,10 @@ struct BodyGatheringTests {
             let client = try await gateway.http2()
             for id in stride(from: UInt32(1), to: 20, by: 2) {
                 client.send(.headers(id, .post("/public/a", ("content-length", "1")), ends: false), .data(id, "a"))
-                #expect(try await client.response(id).text == "ok")
+                try await expect(client.response(id).text, equals: "ok")
             }
-            #expect(gateway.upstream.requests.count == 10)
-            #expect(gateway.upstream.connections.count == 1)
+            expect(gateway.upstream.requests.count, equals: 10)
+            expect(gateway.upstream.connections.count, equals: 1)
         }
     }
 
@@ -119,10 +119,11 @@ struct BodyGatheringTests {
                 client.send(.data(id, part), .data(id, part))
                 try await eventually("the first parts") { gateway.upstream.received > before + 2 * part.count }
                 client.send(.data(id, part))
-                #expect(try await client.response(id).text == "ok")
+                try await expect(client.response(id).text, equals: "ok")
             }
-            #expect(gateway.upstream.requests.map(\.body.readableBytes) == [30_000, 30_000, 30_000, 30_000, 30_000])
-            #expect(gateway.upstream.connections.count == 1)
+            expect(
+                gateway.upstream.requests.map(\.body.readableBytes), equals: [30_000, 30_000, 30_000, 30_000, 30_000])
+            expect(gateway.upstream.connections.count, equals: 1)
         }
     }
 
@@ -132,13 +133,14 @@ struct BodyGatheringTests {
         try await GatewaySetup(Self.serves).http2 { $0.routes[1].grpc = true }.run { gateway in
             let client = try await gateway.http2()
             // The second request uses the objects of the first one.
-            #expect(try await client.exchange(1, .post("/token/m", ("content-type", "application/grpc"))).text == "ok")
+            try await expect(
+                client.exchange(1, .post("/token/m", ("content-type", "application/grpc"))).text, equals: "ok")
             client.send(.headers(3, .post("/public/a", ("content-length", "40000")), ends: false))
             for start in stride(from: 0, to: 40_000, by: 10_000) {
                 client.send(.data(3, Array(body[start..<(start + 10_000)]), ends: start == 30_000))
             }
-            #expect(try await client.response(3, within: .seconds(10)).text == "ok")
-            #expect(gateway.upstream.requests[1].body == ByteBuffer(bytes: body))
+            try await expect(client.response(3, within: .seconds(10)).text, equals: "ok")
+            expect(gateway.upstream.requests[1].body, equals: ByteBuffer(bytes: body))
         }
     }
 
@@ -155,7 +157,7 @@ struct BodyGatheringTests {
             let upload = Ask.post(body: String(repeating: "a", count: count))
             let client = try await gateway.client()
             // The size of reads grows while a connection is used.
-            for _ in 0..<8 { #expect(try await client.exchange(upload).text == "ok") }
+            for _ in 0..<8 { try await expect(client.exchange(upload).text, equals: "ok") }
             for _ in 0..<8 {
                 // It occupies the only connection.
                 let other = try await gateway.client()
@@ -164,10 +166,10 @@ struct BodyGatheringTests {
                 client.send(upload)
                 try await Task.sleep(for: .milliseconds(30))
                 other.send(String(repeating: "b", count: 10_000))
-                #expect(try await other.response().text == "ok")
-                #expect(try await client.response().text == "ok")
+                try await expect(other.response().text, equals: "ok")
+                try await expect(client.response().text, equals: "ok")
             }
-            #expect(gateway.upstream.requests.allSatisfy { [count, 40_000].contains($0.body.readableBytes) })
+            expect(gateway.upstream.requests.allSatisfy { [count, 40_000].contains($0.body.readableBytes) })
         }
     }
 
@@ -183,7 +185,7 @@ struct BodyGatheringTests {
                 client.send(Self.post + "Content-Length: 5\r\n\r\n" + body)
                 _ = try await gateway.upstream.request()
                 client.send(body.isEmpty ? "hello" : "ello")
-                #expect(try await client.response().text == "ok")
+                try await expect(client.response().text, equals: "ok")
             }
         }
     }
@@ -207,22 +209,22 @@ struct BodyGatheringTests {
                 second.send(Self.post + "Transfer-Encoding: chunked\r\n\r\n1f4\r\n" + half)
                 try await Task.sleep(for: .milliseconds(10))
                 second.send("\r\nx\r\n")
-                #expect(try await second.response().status == 400)
+                try await expect(second.response().status, equals: 400)
                 // It is too large.
                 let third = try await gateway.client()
                 third.send(Self.post + "Transfer-Encoding: chunked\r\n\r\n1f4\r\n" + half)
                 try await Task.sleep(for: .milliseconds(10))
                 third.send("\r\nfff\r\n" + half + half + half + half)
-                #expect(try await third.response().status == 413)
-                #expect(gateway.upstream.connections.isEmpty)
+                try await expect(third.response().status, equals: 413)
+                expect(empty: gateway.upstream.connections)
             }
             let client = try await gateway.client()
             for index in 0..<10 {
                 client.send(Self.post + "Content-Length: 1000\r\n\r\n" + half)
                 try await Task.sleep(for: .milliseconds(10))
-                #expect(gateway.upstream.requests.count == index)
+                expect(gateway.upstream.requests.count, equals: index)
                 client.send(half)
-                #expect(try await client.response().text == "ok")
+                try await expect(client.response().text, equals: "ok")
             }
         }
     }
@@ -230,13 +232,14 @@ struct BodyGatheringTests {
     @Test("A buffered body is sent again if an idle connection was closed by the upstream (RFC 9112 §9.3.1)")
     func stale() async throws {
         try await GatewaySetup([.request, .send(Reply.ok), .request, .close], Self.serves).run { gateway, client in
-            #expect(try await client.exchange(Ask.get()).text == "ok")
+            try await expect(client.exchange(Ask.get()).text, equals: "ok")
             client.send("PUT /public/a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
             try await Task.sleep(for: .milliseconds(20))
             client.send("2\r\nde\r\n0\r\n\r\n")
-            #expect(try await client.response().text == "ok")
-            #expect(
-                gateway.upstream.requests.map(\.text) == ["", "5\r\nabcde\r\n0\r\n\r\n", "5\r\nabcde\r\n0\r\n\r\n"])
+            try await expect(client.response().text, equals: "ok")
+            expect(
+                gateway.upstream.requests.map(\.text),
+                equals: ["", "5\r\nabcde\r\n0\r\n\r\n", "5\r\nabcde\r\n0\r\n\r\n"])
         }
     }
 
@@ -244,9 +247,9 @@ struct BodyGatheringTests {
     func notIdempotent() async throws {
         try await GatewaySetup([.request, .send(Reply.ok), .request, .close], Self.serves).run { gateway in
             let client = try await gateway.client()
-            #expect(try await client.exchange(Ask.get()).text == "ok")
-            #expect(try await client.exchange(Ask.post(body: "a")).status == 502)
-            #expect(gateway.upstream.requests.count == 2)
+            try await expect(client.exchange(Ask.get()).text, equals: "ok")
+            try await expect(client.exchange(Ask.post(body: "a")).status, equals: 502)
+            expect(gateway.upstream.requests.count, equals: 2)
         }
     }
 
@@ -265,12 +268,12 @@ struct BodyGatheringTests {
             for _ in 0..<5 {
                 for client in clients { client.send("b") }
                 let other = try await gateway.client()
-                #expect(try await other.exchange(Ask.get()).text == "ok")
-                #expect(try await other.exchange(Ask.post(body: "whole")).text == "ok")
+                try await expect(other.exchange(Ask.get()).text, equals: "ok")
+                try await expect(other.exchange(Ask.post(body: "whole")).text, equals: "ok")
             }
             #expect(gateway.upstream.connections.count <= 2)
             clients[0].send(String(repeating: "c", count: 94))
-            #expect(try await clients[0].response().text == "ok")
+            try await expect(clients[0].response().text, equals: "ok")
             for client in clients { try? await client.close() }
         }
     }

@@ -13,7 +13,7 @@ struct DeadlineTests {
     /// - Parameter isOver: Whether the request has ended.
     private static func expire(_ gateway: RunningGateway, _ isOver: () -> Bool) async throws {
         try await gateway.advance(.milliseconds(2_900))
-        #expect(!isOver())
+        expect(!isOver())
         try await gateway.advance(.milliseconds(200))
     }
 
@@ -23,9 +23,9 @@ struct DeadlineTests {
             client.send(Ask.get())
             _ = try await gateway.upstream.request()
             try await Self.expire(gateway) { !client.unread.isEmpty }
-            #expect(try await client.response().problem == "504 unreachable")
+            try await expect(client.response().problem, equals: "504 unreachable")
             try await gateway.upstream.closed()
-            #expect(gateway.upstream.requests.count == 1)
+            expect(gateway.upstream.requests.count, equals: 1)
         }
     }
 
@@ -44,11 +44,11 @@ struct DeadlineTests {
                 let client = try await gateway.client(sending: Ask.get())
                 try await gateway.metric("cloakroom_upstream_pending_requests{upstream=\"api\"} 1")
                 try await Self.expire(gateway) { !client.unread.isEmpty }
-                #expect(try await client.response().status == 504)
+                try await expect(client.response().status, equals: 504)
                 try await gateway.metric("cloakroom_upstream_pending_requests{upstream=\"api\"} 0")
                 gate.open()
-                #expect(try await first.response().text == "ok")
-                #expect(gateway.upstream.requests.count == 1)
+                try await expect(first.response().text, equals: "ok")
+                expect(gateway.upstream.requests.count, equals: 1)
             }
     }
 
@@ -70,8 +70,8 @@ struct DeadlineTests {
         try await Self.setup([.request]).run { gateway, client in
             client.send("POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nab")
             try await Self.expire(gateway) { !client.unread.isEmpty }
-            #expect(try await client.response().status == 408)
-            #expect(gateway.upstream.connections.isEmpty)
+            try await expect(client.response().status, equals: 408)
+            expect(empty: gateway.upstream.connections)
         }
     }
 
@@ -81,9 +81,9 @@ struct DeadlineTests {
             GatewaySetup().steppedTime(), configuration: { $0.routes[0].deadline = .seconds(3) }
         ) { tunnel in
             try await tunnel.gateway.advance(.seconds(60), inStepsOf: .seconds(10))
-            #expect(!tunnel.client.isClosed)
+            expect(!tunnel.client.isClosed)
             tunnel.client.send(Frame.masked("hello"))
-            #expect(try await tunnel.upstream.text(11).hasSuffix("hello"))
+            try await expect(tunnel.upstream.text(11).hasSuffix("hello"))
         }
     }
 
@@ -99,7 +99,7 @@ struct DeadlineTests {
             _ = try await client.head()
             try await gateway.advance(.seconds(60), inStepsOf: .seconds(10))
             upstream.send("9\r\ndata: 1\n\n\r\n")
-            #expect(try await client.text(14) == "9\r\ndata: 1\n\n\r\n")
+            try await expect(client.text(14), equals: "9\r\ndata: 1\n\n\r\n")
         }
     }
 
@@ -114,7 +114,7 @@ struct DeadlineTests {
             upstream.send(head)
             _ = try await client.head()
             try await Self.expire(gateway) { client.hasInputEnded }
-            #expect(try await client.rest().readableBytes == 0)
+            try await expect(client.rest().readableBytes, equals: 0)
             try await upstream.closed()
         }
     }
@@ -127,7 +127,7 @@ struct DeadlineTests {
             let client = try await gateway.client(sending: Handshake.request())
             let upstream = try await server.requested()
             try await Self.expire(gateway) { !client.unread.isEmpty }
-            #expect(try await client.response().status == 504)
+            try await expect(client.response().status, equals: 504)
             try await upstream.closed()
         }
     }
@@ -137,12 +137,12 @@ struct DeadlineTests {
         let gate = Gate()
         let setup = Self.setup([.request, .send(Reply.ok), .request, .wait(gate), .send(Reply.ok)])
         try await setup.run { gateway, client in
-            #expect(try await client.exchange(Ask.get()).text == "ok")
+            try await expect(client.exchange(Ask.get()).text, equals: "ok")
             client.send(Ask.get("/token/a"))
             _ = try await gateway.upstream.request(1)
             try await gateway.advance(.milliseconds(3_500))
             gate.open()
-            #expect(try await client.response().text == "ok")
+            try await expect(client.response().text, equals: "ok")
         }
     }
 }

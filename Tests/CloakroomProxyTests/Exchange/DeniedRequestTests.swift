@@ -2,6 +2,7 @@ import CloakroomCore
 import CloakroomTelemetry
 import CloakroomWire
 import NIOCore
+import TestSupport
 import Testing
 
 @testable import CloakroomProxy
@@ -79,11 +80,11 @@ struct DeniedRequestTests {
 
     private func check(fields: [String], isNavigation: Bool) throws {
         let denial = try Self.denial(Self.decide(Ask.ask("GET", "/private/a", fields)))
-        #expect(denial.decision == .unauthenticated)
-        #expect(denial.reason == .noSession)
-        #expect(String(decoding: denial.fieldLines, as: UTF8.self) == Self.vary)
-        #expect((Self.problem(denial) == nil) == isNavigation, "\(fields)")
-        if !isNavigation { #expect(Self.problem(denial)?.reason == .noSession) }
+        expect(denial.decision, equals: .unauthenticated)
+        expect(denial.reason, equals: .noSession)
+        expect(String(decoding: denial.fieldLines, as: UTF8.self), equals: Self.vary)
+        expect((Self.problem(denial) == nil), equals: isNavigation, "\(fields)")
+        if !isNavigation { expect(Self.problem(denial)?.reason, equals: .noSession) }
     }
 
     @Test("Identity rule 11: other methods, upgrades, gRPC calls and HTTP/1.0 are never redirected")
@@ -91,21 +92,21 @@ struct DeniedRequestTests {
         let fields = Self.navigation.joined(separator: "\r\n")
         for method in ["HEAD", "POST"] {
             let text = "\(method) /private/a HTTP/1.1\r\nHost: a\r\n\(fields)\r\n\r\n"
-            #expect(try Self.location(Self.decide(text)) == nil, "\(method)")
+            try expect(Self.location(Self.decide(text)), equals: nil, "\(method)")
         }
-        #expect(try Self.location(Self.decide("GET /private/a HTTP/1.0\r\n\(fields)\r\n\r\n")) == nil)
+        try expect(Self.location(Self.decide("GET /private/a HTTP/1.0\r\n\(fields)\r\n\r\n")), equals: nil)
         let upgrade = [
             "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13",
             "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
         ]
-        #expect(try Self.location(Self.decide(Ask.ask("GET", "/private/a", Self.navigation + upgrade))) == nil)
-        #expect(
-            try Self.location(Self.decide(Ask.ask("GET", "/private/a", Self.navigation), upgrade: .webSocketConnect))
-                == nil)
+        try expect(Self.location(Self.decide(Ask.ask("GET", "/private/a", Self.navigation + upgrade))), equals: nil)
+        try expect(
+            Self.location(Self.decide(Ask.ask("GET", "/private/a", Self.navigation), upgrade: .webSocketConnect)),
+            equals: nil)
         let calls = Self.setup { $0.changePrivate { $0.grpc = true } }
-        #expect(try Self.location(Self.decide(Ask.ask("GET", "/private/a", Self.navigation), setup: calls)) == nil)
+        try expect(Self.location(Self.decide(Ask.ask("GET", "/private/a", Self.navigation), setup: calls)), equals: nil)
         // The same request on an ordinary route.
-        #expect(try Self.location(Self.decide(Ask.ask("GET", "/private/a", Self.navigation))) != nil)
+        try expect(Self.location(Self.decide(Ask.ask("GET", "/private/a", Self.navigation))) != nil)
     }
 
     @Test("A route that rejects requests without a session never redirects, and its response does not vary")
@@ -113,7 +114,7 @@ struct DeniedRequestTests {
         let setup = Self.setup { $0.changePrivate { $0.onMissingSession = .reject } }
         let decision = try Self.decide(Ask.ask("GET", "/private/a", Self.navigation), setup: setup)
         guard case .problem(let document, .unauthenticated, nil) = decision else { throw Unexpected(decision) }
-        #expect(document.problem.reason == .noSession)
+        expect(document.problem.reason, equals: .noSession)
     }
 
     @Test(
@@ -124,22 +125,22 @@ struct DeniedRequestTests {
             ("/private/a?returnTo=//evil.test", "%2Fprivate%2Fa%3FreturnTo%3D%2F%2Fevil.test"),
         ])
     func location(target: String, value: String) throws {
-        #expect(
-            try Self.location(Self.decide(Ask.ask("GET", target, Self.navigation))) == "/auth/page?returnTo=\(value)")
+        try expect(
+            Self.location(Self.decide(Ask.ask("GET", target, Self.navigation))), equals: "/auth/page?returnTo=\(value)")
         let only = Self.setup { configuration in
             configuration.accounts.upstream = nil
             configuration.accounts.identities = [.provider(0)]
         }
-        #expect(
-            try Self.location(Self.decide(Ask.ask("GET", target, Self.navigation), setup: only))
-                == "/auth/login?returnTo=\(value)")
+        try expect(
+            Self.location(Self.decide(Ask.ask("GET", target, Self.navigation), setup: only)),
+            equals: "/auth/login?returnTo=\(value)")
     }
 
     @Test("A session that ended is signed in to again, whatever the reason", arguments: UnauthorizedReason.allCases)
     func ended(reason: UnauthorizedReason) throws {
         let denial = try Self.denial(
             Self.decide(Ask.ask("GET", "/private/a", Self.navigation + [Self.cookie]), session: .missing(reason)))
-        #expect(denial.reason == reason)
+        expect(denial.reason, equals: reason)
         guard case .redirect = denial.response else { throw Unexpected(.denied(denial)) }
     }
 
@@ -163,17 +164,17 @@ struct DeniedRequestTests {
                     Ask.ask("GET", "/private/a", fields + [Self.cookie]), session: .active(Company.session().1),
                     setup: setup)
             )
-            #expect(denial.decision == .unauthenticated)
+            expect(denial.decision, equals: .unauthenticated)
             guard case .problem(let document) = denial.response else { throw Unexpected(.denied(denial)) }
-            #expect(document.problem.code == .stepUp)
-            #expect(document.problem.detail == "Confirm.")
-            #expect(String(decoding: document.prefix, as: UTF8.self).contains(#""login":"/auth/login?for=private","#))
-            #expect(
-                String(decoding: denial.fieldLines, as: UTF8.self)
-                    == "WWW-Authenticate: \(Self.acr.challenge)\r\n" + (action == .login ? Self.vary : ""))
+            expect(document.problem.code, equals: .stepUp)
+            expect(document.problem.detail, equals: "Confirm.")
+            expect(String(decoding: document.prefix, as: UTF8.self).contains(#""login":"/auth/login?for=private","#))
+            expect(
+                String(decoding: denial.fieldLines, as: UTF8.self),
+                equals: "WWW-Authenticate: \(Self.acr.challenge)\r\n" + (action == .login ? Self.vary : ""))
         }
-        #expect(Self.acr.challenge.hasPrefix(#"Bearer error="insufficient_user_authentication""#))
-        #expect(Self.acr.challenge.hasSuffix(#"acr_values="urn:a urn:b", max_age="600""#))
+        expect(Self.acr.challenge.hasPrefix(#"Bearer error="insufficient_user_authentication""#))
+        expect(Self.acr.challenge.hasSuffix(#"acr_values="urn:a urn:b", max_age="600""#))
     }
 
     @Test("Identity rule 24: a navigation authenticates again and comes back")
@@ -182,8 +183,8 @@ struct DeniedRequestTests {
         let decision = try Self.decide(
             Ask.ask("GET", "/private/a?b", Self.navigation + [Self.cookie]), session: .active(Company.session().1),
             setup: setup)
-        #expect(try Self.location(decision) == "/auth/login?for=private&returnTo=%2Fprivate%2Fa%3Fb")
-        #expect(try Self.denial(decision).reason == nil)
+        try expect(Self.location(decision), equals: "/auth/login?for=private&returnTo=%2Fprivate%2Fa%3Fb")
+        try expect(Self.denial(decision).reason, equals: nil)
     }
 
     @Test("A session of an identity that the configuration does not have is ended")

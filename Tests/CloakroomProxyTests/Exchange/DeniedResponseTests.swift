@@ -75,7 +75,7 @@ struct DeniedResponseTests {
             .ask(
                 ask(old), 401, "step_up", text: #"…"login":"/auth/login?for=private"…"#,
                 has: ["WWW-Authenticate: \(requirement.challenge)", "Vary"]),
-            .run { #expect($0.upstream.requests.isEmpty) },
+            .run { expect(empty: $0.upstream.requests) },
             // After the step-up.
             .ok(ask(user))),
     ]
@@ -85,7 +85,7 @@ struct DeniedResponseTests {
         return Scenario(
             "A session whose identity was removed or has another issuer ends: 401 revoked", on: setup(made),
             .ok(ask(made)), .replace(change), .ask(ask(made), 401, reason: "revoked"),
-            .run { #expect($0.upstream.requests.count == 1) },
+            .run { expect($0.upstream.requests.count, equals: 1) },
             // Ended in the store, so that it does not come back with the identity.
             .replace { $0.addCompany() }, .ask(ask(made), reason: "no_session"))
     }
@@ -110,19 +110,19 @@ struct DeniedResponseTests {
         }.with(\.logger, log.logger)
         try await setup.run { gateway, client in
             let response = try await client.exchange(Self.ask(made))
-            #expect(response.problem == "403 missing_claim")
-            #expect(!"\(response)".contains("canary") && !response.text.contains("canary"))
-            #expect(gateway.upstream.requests.isEmpty)
+            expect(response.problem, equals: "403 missing_claim")
+            expect(!"\(response)".contains("canary") && !response.text.contains("canary"))
+            expect(empty: gateway.upstream.requests)
             try await gateway.metric(#"cloakroom_auth_decisions_total{decision="forbidden",route="private"} 1"#)
             let lines = log.lines("event", "missing_claim")
-            #expect(lines.map { $0["claim"] } == ["canary-claim"])
-            #expect(lines.map { $0["route"] } == ["private"])
-            #expect(lines.map { $0["session"] } == ["\(made.1.id)"])
+            expect(lines.map { $0["claim"] }, equals: ["canary-claim"])
+            expect(lines.map { $0["route"] }, equals: ["private"])
+            expect(lines.map { $0["session"] }, equals: ["\(made.1.id)"])
             // The values, of the user and of the configuration, are not logged.
-            #expect(!log.texts.contains { $0.contains("canary-other") || $0.contains("canary-value") })
+            expect(!log.texts.contains { $0.contains("canary-other") || $0.contains("canary-value") })
             // A client cannot fill the log.
             for _ in 0..<30 { _ = try await client.exchange(Self.ask(made)) }
-            #expect(log.lines("event", "missing_claim").count == 10)
+            expect(log.lines("event", "missing_claim").count, equals: 10)
         }
     }
 
@@ -165,7 +165,7 @@ struct DeniedResponseTests {
                 try await client.closed()
             } else {
                 gate.open()
-                #expect(try await client.text(14) == "9\r\ndata: 1\n\n\r\n")
+                try await expect(client.text(14), equals: "9\r\ndata: 1\n\n\r\n")
             }
         }
     }
@@ -183,7 +183,7 @@ struct DeniedResponseTests {
             setup.scripts = [[.request, .send(Reply.eventStream), .wait(gate), .send("9\r\ndata: 1\n\n\r\n")]]
             try await setup.run { gateway, client in
                 client.send(Self.ask(made))
-                #expect(try await client.head().hasPrefix("HTTP/1.1 200"))
+                try await expect(client.head().hasPrefix("HTTP/1.1 200"))
                 _ = setup.sessions.add((made.0, Company.session(claims: claims, age: age).1))
                 // The session is checked once a second.
                 try await gateway.advance(.seconds(3), inStepsOf: .seconds(1))
@@ -191,7 +191,7 @@ struct DeniedResponseTests {
                     try await client.closed()
                 } else {
                     gate.open()
-                    #expect(try await client.text(14) == "9\r\ndata: 1\n\n\r\n")
+                    try await expect(client.text(14), equals: "9\r\ndata: 1\n\n\r\n")
                 }
             }
         }

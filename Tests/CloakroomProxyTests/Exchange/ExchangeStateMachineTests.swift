@@ -18,9 +18,9 @@ struct ExchangeStateMachineTests {
         ]
         for (state, _) in Self.table {
             let machine = Self.machine(in: state)
-            #expect(machine.acceptsBody == accepting.contains(state), "\(state)")
-            #expect(machine.holdsBody == holding.contains(state), "\(state)")
-            #expect(machine.isRelaying == relaying.contains(state), "\(state)")
+            expect(machine.acceptsBody, equals: accepting.contains(state), "\(state)")
+            expect(machine.holdsBody, equals: holding.contains(state), "\(state)")
+            expect(machine.isRelaying, equals: relaying.contains(state), "\(state)")
         }
     }
 
@@ -29,13 +29,13 @@ struct ExchangeStateMachineTests {
         for (state, _) in Self.table {
             var machine = Self.machine(in: state)
             let isReplayed = state == .awaitingResponse(.complete)
-            #expect(machine.tokenRejected() == isReplayed)
-            #expect(machine.state == (isReplayed ? .suspended : state))
+            expect(machine.tokenRejected(), equals: isReplayed)
+            expect(machine.state, equals: (isReplayed ? .suspended : state))
             guard isReplayed else { continue }
-            #expect(machine.resume() == .proceed)
+            expect(machine.resume(), equals: .proceed)
             machine.forwardAgain()
-            #expect(machine.state == .waitingForConnection(.complete))
-            #expect(machine.leased() == .send)
+            expect(machine.state, equals: .waitingForConnection(.complete))
+            expect(machine.leased(), equals: .send)
         }
     }
 
@@ -130,13 +130,13 @@ struct ExchangeStateMachineTests {
         for (state, expectations) in Self.table {
             for event in Event.allCases {
                 var machine = Self.machine(in: state)
-                #expect(machine.state == state)
+                expect(machine.state, equals: state)
                 let action = event.happen(to: &machine)
                 let parts = (expectations[event] ?? event.nothing).split(separator: " > ").map(String.init)
-                #expect(action == parts[0], "\(event) in \(state)")
+                expect(action, equals: parts[0], "\(event) in \(state)")
                 let after = "\(machine.state)".replacing("CloakroomProxy.ExchangeStateMachine.RequestBody.", with: "")
                 let before = "\(state)".replacing("CloakroomProxy.ExchangeStateMachine.RequestBody.", with: "")
-                #expect(after == (parts.count > 1 ? parts[1] : before), "\(event) in \(state)")
+                expect(after, equals: (parts.count > 1 ? parts[1] : before), "\(event) in \(state)")
             }
         }
     }
@@ -158,22 +158,22 @@ struct ExchangeStateMachineTests {
                 default:
                     guard let event = Event.allCases.randomElement(using: &generator) else { continue }
                     let action = event.happen(to: &machine)
-                    if action == "retry" { #expect(before == .awaitingResponse(.complete)) }
+                    if action == "retry" { expect(before, equals: .awaitingResponse(.complete)) }
                     if action == "send" {
-                        #expect(before == .waitingForConnection(.open) || before == .waitingForConnection(.complete))
+                        expect(before == .waitingForConnection(.open) || before == .waitingForConnection(.complete))
                     }
-                    if event == .clientGone { #expect(machine.state == .idle) }
+                    if event == .clientGone { expect(machine.state, equals: .idle) }
                     // There is a tunnel only if one was requested, and it never becomes a response again.
                     if ["halfClose", "finish", "finishTunnel", "closeTunnel"].contains(action) {
-                        #expect(Self.isTunnel(before))
+                        expect(Self.isTunnel(before))
                     }
                     if Self.isTunnel(machine.state) {
-                        #expect(Self.isTunnel(before) || before == .awaitingResponse(.complete))
+                        expect(Self.isTunnel(before) || before == .awaitingResponse(.complete))
                     }
-                    if Self.isTunnel(before) { #expect(Self.isTunnel(machine.state) || machine.state == .idle) }
+                    if Self.isTunnel(before) { expect(Self.isTunnel(machine.state) || machine.state == .idle) }
                 }
                 if machine.acceptsBody {
-                    #expect(
+                    expect(
                         [
                             .awaitingResponse(.open), .streamingResponse(.open), .tunneling(.open), .tunnelHalfClosed,
                             .bufferingBody, .gathering,
@@ -182,7 +182,7 @@ struct ExchangeStateMachineTests {
                 }
             }
             machine.finish()
-            #expect(machine.state == .idle)
+            expect(machine.state, equals: .idle)
         }
     }
 

@@ -3,6 +3,7 @@ import CloakroomTelemetry
 import CloakroomWire
 import InMemoryTracing
 import NIOCore
+import TestSupport
 import Testing
 import Tracing
 
@@ -55,18 +56,18 @@ struct ExchangeTelemetryTests {
         telemetry.sentBody(5)
         telemetry.finish(errorType: nil, now: 2_000, eventTime: 1_900)
         let record = telemetry.record
-        #expect(record.durationNanoseconds == 1_000)
-        #expect(record.upstreamDurationNanoseconds == 700)
-        #expect(record.status == 200)
-        #expect(record.upstreamStatus == nil)
-        #expect(record.upstreamIndex == 0)
-        #expect(record.bytesReceived == 3)
-        #expect(record.bytesSent == 9)
-        #expect(record.startWallNanoseconds == 5)
-        #expect(record.peerAddress == "192.0.2.1")
-        #expect(tracer.finishedSpans.count == 2)
-        #expect(tracer.activeSpans.isEmpty)
-        #expect(telemetry.spanContext == nil)
+        expect(record.durationNanoseconds, equals: 1_000)
+        expect(record.upstreamDurationNanoseconds, equals: 700)
+        expect(record.status, equals: 200)
+        expect(record.upstreamStatus, equals: nil)
+        expect(record.upstreamIndex, equals: 0)
+        expect(record.bytesReceived, equals: 3)
+        expect(record.bytesSent, equals: 9)
+        expect(record.startWallNanoseconds, equals: 5)
+        expect(record.peerAddress, equals: "192.0.2.1")
+        expect(tracer.finishedSpans.count, equals: 2)
+        expect(empty: tracer.activeSpans)
+        expect(telemetry.spanContext == nil)
     }
 
     @Test("The upstream's time is not negative if the request was sent after the event's time")
@@ -75,19 +76,19 @@ struct ExchangeTelemetryTests {
         attempt(&telemetry, now: 1_100)
         telemetry.requestWritten(now: 1_300)
         telemetry.finish(errorType: nil, now: 2_000, eventTime: 1_100)
-        #expect(telemetry.record.upstreamDurationNanoseconds == 0)
+        expect(telemetry.record.upstreamDurationNanoseconds, equals: 0)
     }
 
     @Test("An upload is part of the upstream's time; only the upstream is awaited from the end of the body")
     func upload() throws {
         var telemetry = try started()
         attempt(&telemetry, now: 1_100)
-        #expect(telemetry.awaitedSince == 1_100)
+        expect(telemetry.awaitedSince, equals: 1_100)
         telemetry.uploadCompleted(now: 1_500)
-        #expect(telemetry.awaitedSince == 1_500)
-        #expect(telemetry.sentAt == 1_100)
+        expect(telemetry.awaitedSince, equals: 1_500)
+        expect(telemetry.sentAt, equals: 1_100)
         telemetry.finish(errorType: nil, now: 2_000, eventTime: 1_900)
-        #expect(telemetry.record.upstreamDurationNanoseconds == 800)
+        expect(telemetry.record.upstreamDurationNanoseconds, equals: 800)
     }
 
     @Test("A local response has no upstream duration, and none of a HEAD's body is counted")
@@ -95,12 +96,12 @@ struct ExchangeTelemetryTests {
         var telemetry = try started()
         telemetry.localResponse(status: 404, bodyLength: 10)
         telemetry.finish(errorType: nil, now: 2_000, eventTime: 2_000)
-        #expect(telemetry.record.bytesSent == 10)
-        #expect(telemetry.record.upstreamStatus == nil)
-        #expect(telemetry.record.upstreamDurationNanoseconds == nil)
+        expect(telemetry.record.bytesSent, equals: 10)
+        expect(telemetry.record.upstreamStatus, equals: nil)
+        expect(telemetry.record.upstreamDurationNanoseconds, equals: nil)
         var head = try started("HEAD /public/a HTTP/1.1\r\nHost: a\r\n\r\n")
         head.localResponse(status: 404, bodyLength: 10)
-        #expect(head.record.bytesSent == 0)
+        expect(head.record.bytesSent, equals: 0)
     }
 
     @Test(
@@ -111,7 +112,7 @@ struct ExchangeTelemetryTests {
         let named = try GatewaySetup().with(\.resolver, names.resolver).targets(.http("api.test", 80)).makeConfig()
             .upstreams[0]
         for target in named.targets.targets.targets { named.targets.established(target, at: address) }
-        #expect(await named.targets.resolve(now: 1_000_000_000))
+        await expect(named.targets.resolve(now: 1_000_000_000))
         var telemetry = try started()
         // Further connection attempts before do not count.
         telemetry.retried(.connect)
@@ -123,11 +124,11 @@ struct ExchangeTelemetryTests {
         telemetry.finish(errorType: nil, now: 2_000, eventTime: 1_900)
         let clients = tracer.finishedSpans.filter { $0.kind == .client }
         let attributes = { name in clients.map { $0.text(name) } }
-        #expect(attributes("network.protocol.version") == ["1.1", "2"])
-        #expect(attributes("network.peer.address") == [nil, "10.0.0.7"])
-        #expect(attributes("server.address") == ["127.0.0.1", "api.test"])
-        #expect(attributes("http.request.resend_count") == [nil, "1"])
-        #expect(telemetry.record.retries == 2)
+        expect(attributes("network.protocol.version"), equals: ["1.1", "2"])
+        expect(attributes("network.peer.address"), equals: [nil, "10.0.0.7"])
+        expect(attributes("server.address"), equals: ["127.0.0.1", "api.test"])
+        expect(attributes("http.request.resend_count"), equals: [nil, "1"])
+        expect(telemetry.record.retries, equals: 2)
     }
 
     @Test("Both spans of a request with a non-standard method have it as sent")
@@ -136,12 +137,12 @@ struct ExchangeTelemetryTests {
         attempt(&telemetry, now: 1_100)
         telemetry.responseStarted(status: 200)
         telemetry.finish(errorType: nil, now: 2_000, eventTime: 1_900)
-        #expect(tracer.finishedSpans.count == 2)
+        expect(tracer.finishedSpans.count, equals: 2)
         for span in tracer.finishedSpans {
-            #expect(span.text("http.request.method") == "_OTHER")
-            #expect(span.text("http.request.method_original") == "BREW")
+            expect(span.text("http.request.method"), equals: "_OTHER")
+            expect(span.text("http.request.method_original"), equals: "BREW")
         }
-        #expect(tracer.finishedSpans.map(\.operationName).sorted() == ["HTTP", "HTTP /public/*"])
+        expect(tracer.finishedSpans.map(\.operationName).sorted(), equals: ["HTTP", "HTTP /public/*"])
     }
 
     @Test("Waits for the body and for a connection are events of the server span")
@@ -150,16 +151,16 @@ struct ExchangeTelemetryTests {
         telemetry.bodyWaitStarted(at: 1_000_000)
         telemetry.bodyWaitEnded(at: 3_500_000)
         telemetry.queueStarted(at: 4_000_000)
-        #expect(telemetry.queueEnded(at: 5_000_000) == 1_000_000)
+        expect(telemetry.queueEnded(at: 5_000_000), equals: 1_000_000)
         attempt(&telemetry, now: 5_000_000)
         telemetry.responseStarted(status: 200)
         telemetry.finish(errorType: nil, now: 6_000_000, eventTime: 6_000_000)
-        let server = try #require(tracer.finishedSpans.first { $0.kind == .server })
-        #expect(server.events.map(\.name) == ["body_wait", "queue"])
+        let server = try require(tracer.finishedSpans.first { $0.kind == .server })
+        expect(server.events.map(\.name), equals: ["body_wait", "queue"])
         let durations = server.events.map { event -> Double? in
             if case .double(let time)? = event.attributes.get("cloakroom.duration_ms") { time } else { nil }
         }
-        #expect(durations == [2.5, 1])
+        expect(durations, equals: [2.5, 1])
     }
 
     @Test("The wait for tokens is time of the identity calls, and an event of the server span")
@@ -171,12 +172,12 @@ struct ExchangeTelemetryTests {
         attempt(&telemetry, now: 1_500)
         telemetry.responseStarted(status: 200)
         telemetry.finish(errorType: nil, now: 2_000, eventTime: 1_900)
-        #expect(telemetry.record.identityNanoseconds == 300)
-        #expect(telemetry.record.upstreamDurationNanoseconds == 400)
-        let server = try #require(tracer.finishedSpans.first { $0.kind == .server })
-        #expect(server.events.map(\.name) == ["token_wait", "token_wait"])
+        expect(telemetry.record.identityNanoseconds, equals: 300)
+        expect(telemetry.record.upstreamDurationNanoseconds, equals: 400)
+        let server = try require(tracer.finishedSpans.first { $0.kind == .server })
+        expect(server.events.map(\.name), equals: ["token_wait", "token_wait"])
         telemetry.start(.get, version: .http2, from: peer, id: ID128(high: 0, low: 3), wallNanoseconds: 6, now: 3_000)
-        #expect(telemetry.record.identityNanoseconds == 0)
+        expect(telemetry.record.identityNanoseconds, equals: 0)
     }
 
     @Test("An attempt whose token was rejected ends with an error, the exchange without one")
@@ -189,7 +190,7 @@ struct ExchangeTelemetryTests {
         attempt(&telemetry, now: 1_600)
         telemetry.responseStarted(status: 200)
         telemetry.finish(errorType: nil, now: 2_000, eventTime: 1_900)
-        #expect(tracer.finishedSpans.filter { $0.kind == .client }.map { $0.status?.code } == [.error, nil])
+        expect(tracer.finishedSpans.filter { $0.kind == .client }.map { $0.status?.code }, equals: [.error, nil])
     }
 
     @Test("A failed connection attempt is reported with its target and duration")
@@ -197,9 +198,9 @@ struct ExchangeTelemetryTests {
         var telemetry = try started()
         telemetry.connectFailed(target: 2, duration: 70)
         telemetry.finish(errorType: .upstreamUnreachable, now: 2_000, eventTime: 2_000)
-        #expect(telemetry.record.upstreamIndex == 2)
-        #expect(telemetry.record.upstreamStatus == 0)
-        #expect(telemetry.record.upstreamDurationNanoseconds == 70)
+        expect(telemetry.record.upstreamIndex, equals: 2)
+        expect(telemetry.record.upstreamStatus, equals: 0)
+        expect(telemetry.record.upstreamDurationNanoseconds, equals: 70)
     }
 
     @Test("The next exchange of a connection begins without the data of the one before")
@@ -210,10 +211,10 @@ struct ExchangeTelemetryTests {
         telemetry.failed(.bodyTooLarge)
         telemetry.finish(errorType: .bodyTooLarge, now: 2_000, eventTime: 2_000)
         telemetry.start(.get, version: .http2, from: peer, id: ID128(high: 0, low: 3), wallNanoseconds: 6, now: 3_000)
-        #expect(telemetry.sentAt == 0)
-        #expect(telemetry.receivedBodyBytes == 0)
-        #expect(telemetry.record.errorType == nil)
-        #expect(telemetry.traceContext == nil)
-        #expect(telemetry.startedAt == 3_000)
+        expect(telemetry.sentAt, equals: 0)
+        expect(telemetry.receivedBodyBytes, equals: 0)
+        expect(telemetry.record.errorType, equals: nil)
+        expect(telemetry.traceContext, equals: nil)
+        expect(telemetry.startedAt, equals: 3_000)
     }
 }

@@ -17,7 +17,7 @@ struct OffLoopTests {
     private static let largeBody = String(repeating: "0123456789", count: 20_000)
 
     private static func loads(_ count: Int, of setup: GatewaySetup) -> Scenario.Step {
-        .run { _ in #expect(setup.sessions.loads == count) }
+        .run { _ in expect(setup.sessions.loads, equals: count) }
     }
 
     private static let loaded = asking(live)
@@ -74,7 +74,7 @@ struct OffLoopTests {
         Scenario(
             "A store outage is 503 with Retry-After and never 401: it ends no session", on: asking(load),
             .ask(strange, 503, "store_unavailable", has: ["Retry-After: 1", "Set-Cookie"]),
-            .run { #expect($0.upstream.connections.isEmpty) },
+            .run { expect(empty: $0.upstream.connections) },
             // A store outage does not affect requests that need no session.
             .ok())
     }
@@ -86,9 +86,9 @@ struct OffLoopTests {
     func pipelinedBehindParked() async throws {
         try await Self.asking(.response(.active(FakeSessions.make().1))).run { gateway, client async throws in
             client.send(Ask.get("/private/a", FakeSessions.strangeCookie) + Ask.get("/nowhere") + Ask.get())
-            #expect(try await client.response().text == "ok")
-            #expect(try await client.response().status == 404)
-            #expect(try await client.response().text == "ok")
+            try await expect(client.response().text, equals: "ok")
+            try await expect(client.response().status, equals: 404)
+            try await expect(client.response().text, equals: "ok")
         }
     }
 
@@ -133,7 +133,7 @@ struct OffLoopTests {
             let gauge = "http_server_active_requests{http_request_method=\"GET\",url_scheme=\"http\"} 0"
             try await gateway.metric(gauge)
             gate.open()
-            #expect(try await gateway.client().exchange(Ask.get("/auth")).text == "{}")
+            try await expect(gateway.client().exchange(Ask.get("/auth")).text, equals: "{}")
             try await gateway.metric(gauge)
         }
     }
@@ -156,8 +156,8 @@ struct OffLoopTests {
         }
         try await GatewaySetup().with(\.endpoints, endpoints).run { _, client in
             let first = try await client.exchange(Ask.get("/auth"))
-            #expect(first.status == 200)
-            #expect(try await client.exchange(Ask.get("/auth")).text == first.text)
+            expect(first.status, equals: 200)
+            try await expect(client.exchange(Ask.get("/auth")).text, equals: first.text)
         }
     }
 
@@ -170,7 +170,7 @@ struct OffLoopTests {
                     first != nil && Self.commonLoop === first
                 }.value
             }.value
-            #expect(isSame)
+            expect(isSame)
         }
     }
 
@@ -185,12 +185,12 @@ struct OffLoopTests {
         }
         try await RawServer.run { port, server in
             let client = try await RawPeer.connect(port: port, sending: "a")
-            #expect(try await server.peer().text(1) == "a")
+            try await expect(server.peer().text(1), equals: "a")
             try await client.close()
         }
         for task in tasks {
             task.cancel()
-            #expect(await task.value)
+            await expect(task.value)
         }
     }
 

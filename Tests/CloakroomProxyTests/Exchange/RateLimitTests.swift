@@ -249,8 +249,9 @@ struct RateLimitTests {
             on: sessionLimited(limit(by: .session, burst: 1)) {
                 $0.addCompany()
                 $0.changePrivate { $0.require = SessionRequirement(claims: [.init("plan", in: ["free"])]) }
-            }, .ask(ask(paid), 403, "missing_claim"), .run { #expect($0.sessions.uses == 1) }, .ask(ask(paid), 429),
-            .run { #expect($0.sessions.uses == 1) }),
+            }, .ask(ask(paid), 403, "missing_claim"), .run { expect($0.sessions.uses, equals: 1) },
+            .ask(ask(paid), 429),
+            .run { expect($0.sessions.uses, equals: 1) }),
         Scenario(
             "A limit by account counts all its sessions together",
             on: sessionLimited(limit(by: .account, burst: 1)), .ok(mine), .ask(ask(other), 429), alsoHTTP2: true),
@@ -287,15 +288,15 @@ struct RateLimitTests {
         Scenario(
             "Rule 82: a rejected request does not extend the idle timeout of its session",
             on: sessionLimited(limit(by: .session, burst: 1)), .ok(mine), .all([mine, mine], 429),
-            .run { #expect($0.sessions.uses == 1) }),
+            .run { expect($0.sessions.uses, equals: 1) }),
         Scenario(
             "A use of a session is recorded although the store is unavailable",
             on: sessionLimited(limit(by: .session, burst: 1)).with(\.sessions, FakeSessions(load: .fail)),
-            .ask(mine, 503), .run { #expect($0.sessions.uses == 1) }),
+            .ask(mine, 503), .run { expect($0.sessions.uses, equals: 1) }),
         Scenario(
             "Rule 82: a flood that the address limit rejects reads no session, and extends none",
             on: limited(limit(burst: 1)).with(\.sessions, FakeSessions(load: .fail)), .ask(mine, 503),
-            .all([mine, mine], 429), .run { #expect($0.sessions.loads == 1) }, sent: []),
+            .all([mine, mine], 429), .run { expect($0.sessions.loads, equals: 1) }, sent: []),
         Scenario(
             "Rule 82: invented cookies use up the limit by address, although a limit by account rejects them",
             on: sessionLimited(limit(burst: 3), limit("user", by: .account, burst: 1)) {
@@ -304,7 +305,7 @@ struct RateLimitTests {
             }.with(\.sessions, FakeSessions(load: .response(.missing(.noSession)))),
             .ask(Ask.get("/private/a", FakeSessions.strangeCookie), 401),
             .all((0..<7).map { _ in Ask.get("/private/a", FakeSessions.strangeCookie) }, 429),
-            .run { #expect($0.sessions.loads == 3) }, sent: [],
+            .run { expect($0.sessions.loads, equals: 3) }, sent: [],
             metrics: [metric("rejected", 5), metric("rejected", 2, of: "user")]),
         Scenario(
             "Rule 82: requests without a session that a limit by session rejects use up no limit by route",
@@ -317,7 +318,7 @@ struct RateLimitTests {
             on: limited(limit(by: .session, burst: 1)) { configuration in
                 for index in 0..<2 { configuration.routes[index].rate = [] }
             }.with(\.sessions, FakeSessions(load: .response(.active(other.1)))), .ok(mine), .ask(mine, 429),
-            .run { #expect($0.sessions.uses == 1) }),
+            .run { expect($0.sessions.uses, equals: 1) }),
     ]
 
     @Test("Limits by session, account and claim", arguments: sessionRows)
@@ -333,7 +334,7 @@ struct RateLimitTests {
         let setup = Self.sessionLimited(Self.limit(by: .session, burst: 1)).with(\.refresher, refresher)
         setup.sessions.add(stale)
         try await Scenario("", on: setup, .ok(Self.ask(stale)), .all([Self.ask(stale), Self.ask(stale)], 429)).run()
-        #expect(refresher.calls.count == 1)
+        expect(refresher.calls.count, equals: 1)
     }
 
     @Test("The access log has the decision and the limit, also of one that is not enforced")
@@ -343,19 +344,19 @@ struct RateLimitTests {
             let client = try await gateway.client()
             for _ in 0..<3 { _ = try await client.exchange(Ask.get()) }
         }
-        #expect(lines.map { $0["decision"] } == ["public", "public", "rate_limited"])
-        #expect(lines.map { $0["limit"] } == [nil, "soft", "few"])
-        #expect(lines.map { $0["route"] } == ["public", "public", "public"])
+        expect(lines.map { $0["decision"] }, equals: ["public", "public", "rate_limited"])
+        expect(lines.map { $0["limit"] }, equals: [nil, "soft", "few"])
+        expect(lines.map { $0["route"] }, equals: ["public", "public", "public"])
     }
 
     @Test("A gRPC call beyond the limit has the status RESOURCE_EXHAUSTED")
     func call() async throws {
         try await Self.general().runHTTP2 { _, client in
-            #expect(try await client.exchange(1, .get()).status == 200)
+            try await expect(client.exchange(1, .get()).status, equals: 200)
             let response = try await client.exchange(3, .post("/public/a", ("content-type", "application/grpc")))
-            #expect(response.status == 200)
-            #expect(response.head?["grpc-status"].first == "8")
-            #expect(response.head?["retry-after"].first == "1")
+            expect(response.status, equals: 200)
+            expect(response.head?["grpc-status"].first, equals: "8")
+            expect(response.head?["retry-after"].first, equals: "1")
         }
     }
 
@@ -370,8 +371,8 @@ struct RateLimitTests {
         // Every slot of all 128 sets is in use, but less than those that follow.
         for key in 0..<1_024 { _ = table.charge(UInt64(key / 8) << 57 | UInt64(key % 8) << 7, pace, now: 1) }
         let charges = (0..<100).map { runtime.charge(RateKey(peer: "2001:db8:1:\($0)::1"), now: 900_000_000) }
-        #expect(charges.prefix(16).allSatisfy { $0.wait == 0 && $0.isEviction })
-        #expect(charges.dropFirst(16).allSatisfy { $0.wait > 0 && !$0.isEviction })
+        expect(charges.prefix(16).allSatisfy { $0.wait == 0 && $0.isEviction })
+        expect(charges.dropFirst(16).allSatisfy { $0.wait > 0 && !$0.isEviction })
     }
 
     @Test("A full table forgets the clients that used least, counts them, and logs it once a minute")
@@ -390,9 +391,9 @@ struct RateLimitTests {
             #expect(requests > 8)
             #expect(requests < 1_500)
             let line = gateway.metrics.split(separator: "\n").first { $0.hasPrefix("cloakroom_rate_limit_keys ") }
-            let keys = try #require(line?.split(separator: " ").last.flatMap { Int($0) })
-            #expect((requests - 3...requests).contains(keys))
+            let keys = try require(line?.split(separator: " ").last.flatMap { Int($0) })
+            expect((requests - 3...requests).contains(keys))
         }
-        #expect(log.lines("event", "rate_table_full").count == 1)
+        expect(log.lines("event", "rate_table_full").count, equals: 1)
     }
 }

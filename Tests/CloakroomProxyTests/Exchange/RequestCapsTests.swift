@@ -24,18 +24,18 @@ struct RequestCapsTests {
                 try await eventually("two requests") { gateway.upstream.requests.count == 2 }
                 let second = try await gateway.client()
                 let rejected = try await second.exchange(Ask.get())
-                #expect(rejected.problem == "429 too_many_requests")
-                #expect(rejected["Retry-After"] == "1")
-                #expect(try await streams.exchange(5, .get()).status == 429)
+                expect(rejected.problem, equals: "429 too_many_requests")
+                expect(rejected["Retry-After"], equals: "1")
+                try await expect(streams.exchange(5, .get()).status, equals: 429)
                 // Local responses are not counted.
-                #expect(try await second.exchange(Ask.get("/nowhere")).status == 404)
+                try await expect(second.exchange(Ask.get("/nowhere")).status, equals: 404)
                 try await gateway.metric(Self.metric("address", 2))
                 gate.open()
-                #expect(try await first.response().text == "ok")
+                try await expect(first.response().text, equals: "ok")
                 streams.send(.data(3, "hello", ends: true))
-                #expect(try await streams.response(3).text == "ok")
-                #expect(try await streams.response(1).text == "ok")
-                for _ in 0..<5 { #expect(try await second.exchange(Ask.get()).text == "ok") }
+                try await expect(streams.response(3).text, equals: "ok")
+                try await expect(streams.response(1).text, equals: "ok")
+                for _ in 0..<5 { try await expect(second.exchange(Ask.get()).text, equals: "ok") }
             }
     }
 
@@ -45,11 +45,11 @@ struct RequestCapsTests {
             let streams = try await gateway.http2()
             let fields = HTTP2Fields.post("/auth", ("content-length", "5"))
             for id in [1, 3, 5] as [UInt32] { streams.send(.headers(id, fields, ends: false)) }
-            #expect(try await streams.exchange(7, .get()).status == 429)
-            #expect(try await streams.exchange(9, .get("/auth")).status == 429)
+            try await expect(streams.exchange(7, .get()).status, equals: 429)
+            try await expect(streams.exchange(9, .get("/auth")).status, equals: 429)
             streams.send(.data(1, "hello", ends: true), .reset(3))
-            #expect(try await streams.response(1).status == 200)
-            for id in [11, 13] as [UInt32] { #expect(try await streams.exchange(id, .get()).text == "ok") }
+            try await expect(streams.response(1).status, equals: 200)
+            for id in [11, 13] as [UInt32] { try await expect(streams.exchange(id, .get()).text, equals: "ok") }
         }
     }
 
@@ -79,18 +79,18 @@ struct RequestCapsTests {
                 streams.send(.headers(1, fields))
                 await gate.waitForArrival()
                 let other = try await gateway.client()
-                #expect(try await other.exchange(Ask.get(path, cookie)).code == "too_many_requests")
-                #expect(try await streams.exchange(3, fields).status == 429)
-                #expect(try await other.exchange(Ask.get()).status == 429)
+                try await expect(other.exchange(Ask.get(path, cookie)).code, equals: "too_many_requests")
+                try await expect(streams.exchange(3, fields).status, equals: 429)
+                try await expect(other.exchange(Ask.get()).status, equals: 429)
                 // Their clients leave, in both versions; the work continues.
                 for client in clients { try await client.close() }
                 streams.send(.reset(1), .headers(5, fields))
-                #expect(try await streams.response(5).status == 429)
+                try await expect(streams.response(5).status, equals: 429)
                 await gateway.settle()
-                #expect(try await other.exchange(Ask.get()).status == 429)
+                try await expect(other.exchange(Ask.get()).status, equals: 429)
                 gate.open()
                 try await eventually("the work is done") { try await other.exchange(Ask.get()).status == 200 }
-                for _ in 0..<5 { #expect(try await other.exchange(Ask.get(path, cookie)).status == 200) }
+                for _ in 0..<5 { try await expect(other.exchange(Ask.get(path, cookie)).status, equals: 200) }
             }
     }
 
@@ -113,7 +113,7 @@ struct RequestCapsTests {
             ]
             for (address, expected) in expected {
                 let status = try await status(address)
-                #expect(status == expected, "\(address)")
+                expect(status, equals: expected, "\(address)")
             }
         }
     }
@@ -127,13 +127,13 @@ struct RequestCapsTests {
                 let first = try await gateway.client(sending: Ask.get("/private/a", Ask.cookie))
                 try await eventually("a request") { gateway.upstream.requests.count == 1 }
                 let second = try await gateway.client()
-                #expect(try await second.exchange(Ask.get("/private/a", Ask.cookie)).status == 429)
+                try await expect(second.exchange(Ask.get("/private/a", Ask.cookie)).status, equals: 429)
                 second.send(Ask.get("/private/a", other))
                 try await eventually("a request") { gateway.upstream.requests.count == 2 }
                 gate.open()
-                #expect(try await second.response().text == "ok")
-                #expect(try await first.response().text == "ok")
-                #expect(try await second.exchange(Ask.get("/private/a", Ask.cookie)).text == "ok")
+                try await expect(second.response().text, equals: "ok")
+                try await expect(first.response().text, equals: "ok")
+                try await expect(second.exchange(Ask.get("/private/a", Ask.cookie)).text, equals: "ok")
                 try await gateway.metric(Self.metric("session", 1))
             }
     }
@@ -147,13 +147,13 @@ struct RequestCapsTests {
                 try await eventually("a request") { gateway.upstream.requests.count == 1 }
                 let second = try await gateway.client()
                 let rejected = try await second.exchange(Ask.get())
-                #expect(rejected.problem == "503 overloaded")
-                #expect(rejected["Retry-After"] == "1")
-                #expect(try await second.exchange(Ask.get("/token/a")).text == "ok")
+                expect(rejected.problem, equals: "503 overloaded")
+                expect(rejected["Retry-After"], equals: "1")
+                try await expect(second.exchange(Ask.get("/token/a")).text, equals: "ok")
                 try await gateway.metric(Self.metric("route", 1))
                 try await first.close()
                 try await gateway.upstream.closed()
-                #expect(try await second.exchange(Ask.get()).text == "ok")
+                try await expect(second.exchange(Ask.get()).text, equals: "ok")
             }
     }
 
@@ -166,11 +166,11 @@ struct RequestCapsTests {
                 try await eventually("a request") { gateway.upstream.requests.count == 1 }
                 for _ in 0..<2 {
                     try await gateway.replace { _ in }
-                    #expect(try await gateway.client().exchange(Ask.get()).problem == "503 overloaded")
+                    try await expect(gateway.client().exchange(Ask.get()).problem, equals: "503 overloaded")
                 }
                 gate.open()
-                #expect(try await first.response().text == "ok")
-                #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
+                try await expect(first.response().text, equals: "ok")
+                try await expect(gateway.client().exchange(Ask.get()).text, equals: "ok")
             }
     }
 
@@ -186,9 +186,9 @@ struct RequestCapsTests {
         }
         setup.sessions.add((ticket, stale))
         try await Scenario("refreshed", on: setup, .ok(Ask.get("/private/a", FakeSessions.cookie(ticket)))).run()
-        #expect(stale.beginRequest(limit: 1))
-        #expect(!fresh.beginRequest(limit: 1))
+        expect(stale.beginRequest(limit: 1))
+        expect(!fresh.beginRequest(limit: 1))
         stale.endRequest()
-        #expect(fresh.beginRequest(limit: 1))
+        expect(fresh.beginRequest(limit: 1))
     }
 }

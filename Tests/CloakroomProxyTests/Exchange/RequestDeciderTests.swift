@@ -2,6 +2,7 @@ import CloakroomCore
 import CloakroomTelemetry
 import CloakroomWire
 import NIOCore
+import TestSupport
 import Testing
 
 @testable import CloakroomProxy
@@ -34,7 +35,7 @@ struct RequestDeciderTests {
         var bytes = ByteBuffer(string: text)
         var parser = HeadParser(limits: HeadLimits())
         var request = InboundRequest()
-        #expect(try parser.parse(&bytes, into: &request.head))
+        try expect(parser.parse(&bytes, into: &request.head))
         request.version = request.head.minorVersion == 0 ? .http1_0 : .http1_1
         request.begin(try BodyFraming.of(request.head), upgrade: upgrade)
         return request
@@ -52,7 +53,7 @@ struct RequestDeciderTests {
     func malformedAuthority(fields: String) throws {
         let result = try Self.decide("GET /public/a HTTP/1.1\r\n\(fields)\r\n")
         guard case .malformed = result.decision else { throw Unexpected(result.decision) }
-        #expect(result.request.routeIndex == -1)
+        expect(result.request.routeIndex, equals: -1)
     }
 
     @Test(
@@ -65,8 +66,8 @@ struct RequestDeciderTests {
     func unserved(line: String, code: ProblemCode) throws {
         let result = try Self.decide("\(line) HTTP/1.1\r\nHost: a\r\n\r\n")
         // A target of another form is malformed; both are a 400.
-        if case .malformed = result.decision { return #expect(code == .badRequest) }
-        #expect(Self.code(result.decision) == code)
+        if case .malformed = result.decision { return expect(code, equals: .badRequest) }
+        expect(Self.code(result.decision), equals: code)
     }
 
     @Test("OPTIONS * and an exhausted Max-Forwards get a local response", arguments: ["*", "/public/a"])
@@ -83,21 +84,21 @@ struct RequestDeciderTests {
         let (_, session) = FakeSessions.make()
         let active = try Self.decide(ask, session: .active(session))
         guard case .forward(let permit) = active.decision else { throw Unexpected(active.decision) }
-        #expect(permit.bearerSession === session)
-        #expect(active.lookups == 1)
+        expect(permit.bearerSession === session)
+        expect(active.lookups, equals: 1)
         let unknown = try Self.decide(ask, session: .notCached)
         guard case .loadSession(_, route: 2) = unknown.decision else { throw Unexpected(unknown.decision) }
         let (_, expired) = FakeSessions.make(
             refreshToken: "r", accessTokenExpiresAt: WallTime(seconds: 1), obtainedAt: WallTime(seconds: 0))
         let old = try Self.decide(ask, session: .active(expired))
         guard case .refresh(let refreshed, _, route: 2) = old.decision else { throw Unexpected(old.decision) }
-        #expect(refreshed === expired)
+        expect(refreshed === expired)
         let (_, foreign) = FakeSessions.make(source: SessionSource(upstream: "other"))
         let other = try Self.decide(ask, session: .active(foreign))
         guard case .endSession(_, route: 2) = other.decision else { throw Unexpected(other.decision) }
         let none = try Self.decide(ask, session: .missing(.expiredIdle))
         guard case .problem(let document, .unauthenticated, _) = none.decision else { throw Unexpected(none.decision) }
-        #expect(document.problem.reason == .expiredIdle)
+        expect(document.problem.reason, equals: .expiredIdle)
     }
 
     @Test("Without a ticket there is no lookup, and the reason is that there is no session")
@@ -106,8 +107,8 @@ struct RequestDeciderTests {
         guard case .problem(let document, .unauthenticated, _) = result.decision else {
             throw Unexpected(result.decision)
         }
-        #expect(document.problem.reason == .noSession)
-        #expect(result.lookups == 0)
+        expect(document.problem.reason, equals: .noSession)
+        expect(result.lookups, equals: 0)
     }
 
     @Test(
@@ -129,9 +130,9 @@ struct RequestDeciderTests {
             + "Connection: Upgrade\r\nUpgrade: websocket\r\n\(fields)"
         let (_, session) = FakeSessions.make()
         let result = try Self.decide(text + "\r\n", session: .active(session), setup: setup)
-        #expect((Self.code(result.decision) != .crossSite) == isAccepted)
+        expect((Self.code(result.decision) != .crossSite), equals: isAccepted)
         let with = try Self.decide(text + "X-CSRF: 1\r\n\r\n", session: .active(session), setup: setup)
-        #expect(Self.code(with.decision) != .crossSite)
+        expect(Self.code(with.decision) != .crossSite)
     }
 
     // MARK: - Preparing
@@ -152,17 +153,17 @@ struct RequestDeciderTests {
             "/public/a", "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13",
             "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==")
         let refused = try Self.prepare(handshake)
-        #expect(refused.problem == nil)
-        #expect(refused.request.upgrade == .none)
+        expect(refused.problem, equals: nil)
+        expect(refused.request.upgrade, equals: .none)
         let allowed = try Self.prepare(handshake, allowsWebSocket: true)
-        #expect(allowed.problem == nil)
-        #expect(allowed.request.upgrade == .webSocketUpgrade)
+        expect(allowed.problem, equals: nil)
+        expect(allowed.request.upgrade, equals: .webSocketUpgrade)
         let connect = Ask.get("/public/a", "Sec-WebSocket-Version: 13")
-        #expect(try Self.prepare(connect, upgrade: .webSocketConnect).problem == .notImplemented)
-        #expect(try Self.prepare(connect, upgrade: .webSocketConnect, allowsWebSocket: true).problem == nil)
-        #expect(try Self.prepare(connect, upgrade: .unknown, allowsWebSocket: true).problem == .notImplemented)
+        try expect(Self.prepare(connect, upgrade: .webSocketConnect).problem, equals: .notImplemented)
+        try expect(Self.prepare(connect, upgrade: .webSocketConnect, allowsWebSocket: true).problem, equals: nil)
+        try expect(Self.prepare(connect, upgrade: .unknown, allowsWebSocket: true).problem, equals: .notImplemented)
         let ambiguous = handshake.replacing("Version: 13", with: "Version: 13\r\nSec-WebSocket-Version: 8")
-        #expect(try Self.prepare(ambiguous, allowsWebSocket: true).problem == .badRequest)
+        try expect(Self.prepare(ambiguous, allowsWebSocket: true).problem, equals: .badRequest)
     }
 
     /// Another decision than the expected one.

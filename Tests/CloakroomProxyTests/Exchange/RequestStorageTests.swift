@@ -11,7 +11,7 @@ struct RequestStorageTests {
     private static func slice(_ text: String) throws -> ByteBuffer {
         var read = ByteBuffer(string: text)
         read.writeRepeatingByte(0x61, count: 65_536)
-        return try #require(read.getSlice(at: read.readerIndex, length: text.utf8.count))
+        return try require(read.getSlice(at: read.readerIndex, length: text.utf8.count))
     }
 
     @Test("Rule 77: a head that arrived in a large read keeps storage of its own, and its fields")
@@ -19,12 +19,12 @@ struct RequestStorageTests {
         var request = InboundRequest()
         var parser = HeadParser(limits: HeadLimits())
         var bytes = try Self.slice("GET /a HTTP/1.1\r\nHost: a\r\nX-A: b\r\n\r\n")
-        #expect(try parser.parse(&bytes, into: &request.head))
+        try expect(parser.parse(&bytes, into: &request.head))
         #expect(request.head.bytes.storageCapacity > 65_536)
         request.begin(.none, upgrade: .none)
         #expect(request.head.bytes.storageCapacity <= 4_096)
-        #expect(request.value(of: .host) == Array("a".utf8))
-        #expect(request.loggableMethod == "GET")
+        expect(request.value(of: .host), equals: Array("a".utf8))
+        expect(request.loggableMethod, equals: "GET")
     }
 
     @Test("A head of an ordinary read is not copied")
@@ -34,9 +34,9 @@ struct RequestStorageTests {
         var bytes = ByteBuffer(string: "GET /a HTTP/1.1\r\nHost: a\r\n\r\n")
         bytes.reserveCapacity(2_048)
         let address = bytes.withUnsafeReadableBytes { $0.baseAddress }
-        #expect(try parser.parse(&bytes, into: &request.head))
+        try expect(parser.parse(&bytes, into: &request.head))
         request.begin(.none, upgrade: .none)
-        #expect(request.head.bytes.withUnsafeReadableBytes { $0.baseAddress } == address)
+        expect(request.head.bytes.withUnsafeReadableBytes { $0.baseAddress }, equals: address)
     }
 
     @Test("Rule 77: a body that is kept for sending the request again keeps four times its bytes, in all splits")

@@ -44,11 +44,11 @@ struct RetryTests {
     @Test("A GET whose connection is reset before a response is sent to another target, with the same request id")
     func reset() async throws {
         try await Self.run(Self.resets) { gateway, second in
-            #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
-            #expect(gateway.upstream.requests.count == 1)
-            #expect(second.requests.map(\.line) == ["GET /public/a HTTP/1.1"])
+            try await expect(gateway.client().exchange(Ask.get()).text, equals: "ok")
+            expect(gateway.upstream.requests.count, equals: 1)
+            expect(second.requests.map(\.line), equals: ["GET /public/a HTTP/1.1"])
             let ids = (gateway.upstream.requests + second.requests).map { $0["X-Request-Id"] }
-            #expect(ids.count == 2 && ids[0] != nil && ids[0] == ids[1])
+            expect(ids.count == 2 && ids[0] != nil && ids[0] == ids[1])
             try await gateway.retries(1, "reset")
         }
     }
@@ -56,9 +56,9 @@ struct RetryTests {
     @Test("Rule 64: a POST is sent once, whether or not it has a body", arguments: ["", "abc"])
     func post(body: String) async throws {
         try await Self.run(Self.resets) { gateway, second in
-            #expect(try await gateway.client().exchange(Ask.post(body: body)).problem == "502 failed_request")
-            #expect(gateway.upstream.requests.count == 1)
-            #expect(second.requests.isEmpty)
+            try await expect(gateway.client().exchange(Ask.post(body: body)).problem, equals: "502 failed_request")
+            expect(gateway.upstream.requests.count, equals: 1)
+            expect(empty: second.requests)
             try await gateway.retries(1, "reset", "not_replayable")
         }
     }
@@ -70,9 +70,9 @@ struct RetryTests {
         } _: { gateway, second in
             let put = "PUT /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n"
             let response = try await gateway.client().exchange(put + "hello")
-            #expect(response.text == "ok")
-            #expect(gateway.upstream.requests.map(\.text) == ["hello"])
-            #expect(second.requests.map(\.text) == ["hello"])
+            expect(response.text, equals: "ok")
+            expect(gateway.upstream.requests.map(\.text), equals: ["hello"])
+            expect(second.requests.map(\.text), equals: ["hello"])
         }
     }
 
@@ -86,9 +86,9 @@ struct RetryTests {
             client.send("PUT /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 8\r\n\r\nabcd")
             try await eventually("the first part") { gateway.upstream.received > 0 }
             client.send("efgh")
-            #expect(try await client.response().status == 502)
-            #expect(gateway.upstream.requests.map(\.text) == ["abcdefgh"])
-            #expect(second.requests.isEmpty)
+            try await expect(client.response().status, equals: 502)
+            expect(gateway.upstream.requests.map(\.text), equals: ["abcdefgh"])
+            expect(empty: second.requests)
             try await gateway.retries(1, "reset", "not_replayable")
         }
     }
@@ -99,9 +99,9 @@ struct RetryTests {
             if byRoute { $0.routes[0].retry = false } else { $0.upstreams[0].retry = RetryConfiguration(attempts: 1) }
         } _: { gateway, second in
             let response = try await gateway.client().exchange(Ask.get())
-            #expect(response.status == 502)
-            #expect(gateway.upstream.requests.count == 1)
-            #expect(second.requests.isEmpty)
+            expect(response.status, equals: 502)
+            expect(gateway.upstream.requests.count, equals: 1)
+            expect(empty: second.requests)
         }
     }
 
@@ -110,9 +110,9 @@ struct RetryTests {
         try await Self.run(Self.resets, second: Self.resets) {
             $0.upstreams[0].retry = RetryConfiguration(attempts: count)
         } _: { gateway, second in
-            #expect(try await gateway.client().exchange(Ask.get()).status == 502)
-            #expect(gateway.upstream.requests.count + second.requests.count == count)
-            #expect(!second.requests.isEmpty)
+            try await expect(gateway.client().exchange(Ask.get()).status, equals: 502)
+            expect(gateway.upstream.requests.count + second.requests.count, equals: count)
+            expect(!second.requests.isEmpty)
             try await gateway.retries(count - 1, "reset")
             try await gateway.retries(1, "reset", "not_replayable")
         }
@@ -125,9 +125,9 @@ struct RetryTests {
         try await Self.run(Self.response("503 Service Unavailable")) {
             $0.upstreams[0].retry.statuses = [503]
         } _: { gateway, second in
-            #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
-            #expect(gateway.upstream.requests.count == 1)
-            #expect(second.requests.count == 1)
+            try await expect(gateway.client().exchange(Ask.get()).text, equals: "ok")
+            expect(gateway.upstream.requests.count, equals: 1)
+            expect(second.requests.count, equals: 1)
             try await gateway.retries(1, "status")
         }
     }
@@ -140,9 +140,9 @@ struct RetryTests {
             $0.upstreams[0].retry.statuses = [503]
         } _: { gateway, second in
             let response = try await gateway.client().exchange(Ask.get())
-            #expect("\(response.status)" == status.prefix(3))
-            #expect(response.text == "no")
-            #expect(second.requests.isEmpty)
+            expect("\(response.status)", equals: status.prefix(3))
+            expect(response.text, equals: "no")
+            expect(empty: second.requests)
         }
     }
 
@@ -154,10 +154,10 @@ struct RetryTests {
             let client = try await gateway.client(sending: Ask.get())
             _ = try await gateway.upstream.request()
             try await gateway.advance(.milliseconds(2_900))
-            #expect(second.requests.isEmpty)
+            expect(empty: second.requests)
             try await gateway.advance(.milliseconds(200))
-            #expect(try await client.response().text == "ok")
-            #expect(second.requests.count == 1)
+            try await expect(client.response().text, equals: "ok")
+            expect(second.requests.count, equals: 1)
             try await gateway.upstream.closed()
             try await gateway.retries(1, "attempt_timeout")
         }
@@ -174,9 +174,9 @@ struct RetryTests {
             try await gateway.advance(.milliseconds(3_100))
             _ = try await second.request()
             try await gateway.advance(.milliseconds(1_800))
-            #expect(client.unread.isEmpty)
+            expect(empty: client.unread)
             try await gateway.advance(.milliseconds(200))
-            #expect(try await client.response().status == 504)
+            try await expect(client.response().status, equals: 504)
         }
     }
 
@@ -186,7 +186,7 @@ struct RetryTests {
         try await Self.run(script, isTimeStepped: true) {
             $0.upstreams[0].retry.statuses = [503]
         } _: { gateway, _ in
-            #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
+            try await expect(gateway.client().exchange(Ask.get()).text, equals: "ok")
             try await gateway.advance(.milliseconds(1_100))
             try await gateway.upstream.closed()
         }
@@ -202,9 +202,9 @@ struct RetryTests {
             let client = try await gateway.client()
             var statuses: [Int] = []
             for _ in 0..<13 { statuses.append(try await client.exchange(Ask.get()).status) }
-            #expect(statuses == Array(repeating: 200, count: 10) + Array(repeating: 502, count: 3))
-            #expect(gateway.upstream.requests.count == 13)
-            #expect(second.requests.count == 10)
+            expect(statuses, equals: Array(repeating: 200, count: 10) + Array(repeating: 502, count: 3))
+            expect(gateway.upstream.requests.count, equals: 13)
+            expect(second.requests.count, equals: 10)
             try await gateway.retries(10, "reset")
             try await gateway.retries(3, "reset", "no_budget")
         }
@@ -232,8 +232,8 @@ struct RetryTests {
             $0.routes[0].retry = isPermitted
         }
         .run { gateway in
-            #expect(try await gateway.client().exchange(Ask.post(body: "abc")).status == status)
-            #expect(gateway.upstream.requests.count == (status == 200 ? 1 : 0))
+            try await expect(gateway.client().exchange(Ask.post(body: "abc")).status, equals: status)
+            expect(gateway.upstream.requests.count, equals: (status == 200 ? 1 : 0))
             try await gateway.retries(retries, "connect")
             try await gateway.retries(status == 502 && retries > 0 ? 1 : 0, "connect", "not_replayable")
         }
@@ -248,11 +248,11 @@ struct RetryTests {
             $0.upstreams[0].retry = RetryConfiguration(attempts: 2)
         } _: { gateway, second in
             let client = try await gateway.client()
-            #expect(try await client.exchange(Ask.get()).text == "ok")
+            try await expect(client.exchange(Ask.get()).text, equals: "ok")
             if !hasBacklog { try await gateway.upstream.stopListening() }
-            #expect(try await client.exchange(Ask.get()).text == "ok")
-            #expect(gateway.upstream.requests.count == (hasBacklog ? 3 : 2))
-            #expect(second.requests.count == 1)
+            try await expect(client.exchange(Ask.get()).text, equals: "ok")
+            expect(gateway.upstream.requests.count, equals: (hasBacklog ? 3 : 2))
+            expect(second.requests.count, equals: 1)
             try await gateway.retries(1, "stale")
             try await gateway.retries(1, hasBacklog ? "reset" : "connect")
         }
@@ -274,8 +274,8 @@ struct RetryTests {
             // The back-off takes at most a second.
             try await gateway.advance(.milliseconds(1_300))
             gate.open()
-            #expect(try await client.response().text == "ok")
-            #expect(second.requests.count == 1)
+            try await expect(client.response().text, equals: "ok")
+            expect(second.requests.count, equals: 1)
             try await gateway.retries(1, "reset")
             try await gateway.retries(1, "connect")
         }
@@ -299,7 +299,7 @@ struct RetryTests {
             try await eventually("the body") { gateway.upstream.requests.first?.text == "abcdef" }
             try await gateway.advance(.milliseconds(150))
             gate.open()
-            #expect(try await client.response().text == "ok")
+            try await expect(client.response().text, equals: "ok")
             // The gauge is set once a second.
             try await gateway.advance(.seconds(1))
             // The client took 27 s, the target 150 ms.
@@ -316,7 +316,7 @@ extension RunningGateway {
             "cloakroom_upstream_retries_total{outcome=\"\(outcome)\",reason=\"\(reason)\",upstream=\"api\"}"
         guard count > 0 else {
             let lines = metrics.split(separator: "\n").filter { $0.hasPrefix(series) }
-            #expect(lines.allSatisfy { $0.hasSuffix(" 0") }, "\(lines)")
+            expect(lines.allSatisfy { $0.hasSuffix(" 0") }, "\(lines)")
             return
         }
         try await metric("\(series) \(count)")

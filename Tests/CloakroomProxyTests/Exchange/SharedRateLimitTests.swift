@@ -57,18 +57,18 @@ struct SharedRateLimitTests {
         try await setup.run { one in
             try await setup.run { other in
                 for gateway in [one, other] { try await gateway.metric(Self.settled("done", 1)) }
-                #expect(try await Self.ask(one).status == 200)
-                #expect(try await Self.ask(one).status == 200)
-                #expect(try await Self.ask(one).status == 429)
+                try await expect(Self.ask(one).status, equals: 200)
+                try await expect(Self.ask(one).status, equals: 200)
+                try await expect(Self.ask(one).status, equals: 429)
                 try await eventually("both are settled") { store.charged == 2_000_000_000 }
-                #expect(try await Self.ask(other).status == 200)
+                try await expect(Self.ask(other).status, equals: 200)
                 try await other.metric(Self.settled("done", 2))
                 let rejected = try await Self.ask(other)
-                #expect(rejected.status == 429)
-                #expect(rejected["Retry-After"] == "2")
-                #expect(store.charged == 3_000_000_000)
+                expect(rejected.status, equals: 429)
+                expect(rejected["Retry-After"], equals: "2")
+                expect(store.charged, equals: 3_000_000_000)
                 for gateway in [one, other] { try await gateway.advance(.seconds(2)) }
-                #expect(try await Self.ask(other).status == 200)
+                try await expect(Self.ask(other).status, equals: 200)
             }
         }
     }
@@ -84,7 +84,7 @@ struct SharedRateLimitTests {
         let setup = Self.limited(limits[0], limits[1], limits[2], limits[3], over: store)
         try await setup.with(\.sessions, sessions).run { gateway in
             try await gateway.metric(Self.settled("done", 1))
-            #expect(try await Self.ask(gateway, Ask.get("/private/a", cookie)).status == 200)
+            try await expect(Self.ask(gateway, Ask.get("/private/a", cookie)).status, equals: 200)
             try await gateway.metric(Self.settled("done", 2))
         }
         let keys = try zip(subjects, limits).map { subject, limit in
@@ -92,11 +92,11 @@ struct SharedRateLimitTests {
                 switch subject {
                 case .address: RateKey(peer: "127.0.0.1", hash: Self.hash)
                 case .route: RateKey(route: "private", hash: Self.hash)
-                default: try #require(RateKey(made.1, at: limit, hash: Self.hash))
+                default: try require(RateKey(made.1, at: limit, hash: Self.hash))
                 }
             return (key.at(RateKey(limit, hash: Self.hash)).value | 64) & ~63
         }
-        #expect(store.keys == Set(keys))
+        expect(store.keys, equals: Set(keys))
     }
 
     @Test("Rule 102: a store that fails or does not reply neither delays nor rejects a request")
@@ -104,19 +104,19 @@ struct SharedRateLimitTests {
         let (store, log) = (SteppedRateStore(), RecordedLog())
         store.setAway(true)
         try await Self.limited(Self.limit(), over: store).with(\.logger, log.logger).run { gateway in
-            #expect(try await Self.ask(gateway).status == 200)
+            try await expect(Self.ask(gateway).status, equals: 200)
             try await gateway.metric(Self.settled("failed", 3))
-            #expect(try await Self.ask(gateway).status == 200)
-            #expect(try await Self.ask(gateway).status == 429)
-            #expect(log.lines("event", "rate_settlement_failed").count == 1)
+            try await expect(Self.ask(gateway).status, equals: 200)
+            try await expect(Self.ask(gateway).status, equals: 429)
+            expect(log.lines("event", "rate_settlement_failed").count, equals: 1)
         }
         let silent = SteppedRateStore()
         try await Self.limited(Self.limit(), over: SilentStore(calls: silent)).run { gateway in
-            #expect(try await Self.ask(gateway).status == 200)
+            try await expect(Self.ask(gateway).status, equals: 200)
             try await eventually("a settlement that hangs") { silent.gatewayCount == 1 }
-            #expect(try await Self.ask(gateway).status == 200)
-            #expect(try await Self.ask(gateway).status == 429)
-            #expect(silent.keys.isEmpty)
+            try await expect(Self.ask(gateway).status, equals: 200)
+            try await expect(Self.ask(gateway).status, equals: 429)
+            expect(empty: silent.keys)
         }
     }
 }

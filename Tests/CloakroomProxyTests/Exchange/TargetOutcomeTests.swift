@@ -35,10 +35,10 @@ struct TargetOutcomeTests {
             for count in 1...3 {
                 let client = try await gateway.client()
                 await #expect(throws: ResponseTruncated.self) { try await client.exchange(Ask.get()) }
-                #expect(gateway.upstream.requests.count == count)
+                expect(gateway.upstream.requests.count, equals: count)
             }
-            #expect(second.requests.isEmpty)
-            #expect(Self.condition(gateway) == .up)
+            expect(empty: second.requests)
+            expect(Self.condition(gateway), equals: .up)
         }
     }
 
@@ -51,11 +51,11 @@ struct TargetOutcomeTests {
             for count in 1...3 {
                 let client = try await gateway.client()
                 let response = try? await client.exchange(Ask.get())
-                #expect(response?.status != 200)
-                #expect(gateway.upstream.requests.count == count)
+                expect(response?.status != 200)
+                expect(gateway.upstream.requests.count, equals: count)
             }
-            #expect(second.requests.isEmpty)
-            #expect(Self.condition(gateway) == .up)
+            expect(empty: second.requests)
+            expect(Self.condition(gateway), equals: .up)
         }
     }
 
@@ -69,11 +69,11 @@ struct TargetOutcomeTests {
         try await Self.run(first) { gateway, second in
             let client = try await gateway.client(sending: Ask.get())
             try await eventually("the ejection") { Self.condition(gateway) == .ejected }
-            #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
-            #expect(second.requests.count == 1)
+            try await expect(gateway.client().exchange(Ask.get()).text, equals: "ok")
+            expect(second.requests.count, equals: 1)
             gate.open()
             let response = try await client.response()
-            #expect(response.status == 503 && response.text == "no")
+            expect(response.status == 503 && response.text == "no")
         }
     }
 
@@ -84,11 +84,11 @@ struct TargetOutcomeTests {
         try await Self.run([.request, step]) { gateway, second in
             // A POST is not sent again.
             let failed = try await gateway.client().exchange(Ask.post())
-            #expect(failed.status == 502)
-            #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
-            #expect(gateway.upstream.requests.count == 1)
-            #expect(second.requests.count == 1)
-            #expect(Self.condition(gateway) == .ejected)
+            expect(failed.status, equals: 502)
+            try await expect(gateway.client().exchange(Ask.get()).text, equals: "ok")
+            expect(gateway.upstream.requests.count, equals: 1)
+            expect(second.requests.count, equals: 1)
+            expect(Self.condition(gateway), equals: .ejected)
         }
     }
 }

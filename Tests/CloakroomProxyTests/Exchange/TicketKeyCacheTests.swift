@@ -1,5 +1,6 @@
 import CloakroomCore
 import CloakroomTelemetry
+import TestSupport
 import Testing
 
 @testable import CloakroomProxy
@@ -20,7 +21,7 @@ struct TicketKeyCacheTests {
                 Issue.record("no session")
                 continue
             }
-            #expect(found === session)
+            expect(found === session)
         }
     }
 
@@ -42,7 +43,7 @@ struct TicketKeyCacheTests {
             _ = cache.lookup(ticket, in: sessions, now: SessionTime(seconds: 0), slides: true)
             for limit in limits {
                 let key = cache.rateKey(of: session, at: limit, hash: RateKey.processHash)
-                #expect(key == RateKey(session, at: limit.limit))
+                expect(key, equals: RateKey(session, at: limit.limit))
             }
         }
     }

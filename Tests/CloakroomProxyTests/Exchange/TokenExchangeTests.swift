@@ -67,14 +67,14 @@ struct TokenExchangeTests {
         try await Scenario(
             "exchanged", on: Self.setup(exchanger), .ok(Self.ask),
             .run { _ in
-                #expect(exchanger.calls == [FakeExchanger.Call(session: Self.user.1.id, version: 1, upstream: 0)])
+                expect(exchanger.calls, equals: [FakeExchanger.Call(session: Self.user.1.id, version: 1, upstream: 0)])
                 exchanger.cache("cached")
             }, .ok(Self.ask),
             sent: ["exchanged", "cached"].map {
                 .init(has: ["Authorization: Bearer \($0)"], lacks: [Canary.accessToken])
             }
         ).run()
-        #expect(exchanger.calls.count == 1)
+        expect(exchanger.calls.count, equals: 1)
     }
 
     /// A refresher with other tokens of a session.
@@ -93,8 +93,8 @@ struct TokenExchangeTests {
             .ok(Ask.get("/private/a", FakeSessions.cookie(made.0))),
             sent: [.init(has: ["Authorization: Bearer exchanged"])]
         ).run()
-        #expect(refresher.calls == [FakeRefresher.Call(session: made.1.id, cause: .expired)])
-        #expect(exchanger.calls == [FakeExchanger.Call(session: made.1.id, version: 2, upstream: 0)])
+        expect(refresher.calls, equals: [FakeRefresher.Call(session: made.1.id, cause: .expired)])
+        expect(exchanger.calls, equals: [FakeExchanger.Call(session: made.1.id, version: 2, upstream: 0)])
     }
 
     @Test(
@@ -110,7 +110,7 @@ struct TokenExchangeTests {
             .ok(Ask.post("/private/a", FakeSessions.cookie(made.0), body: "abc")),
             sent: (1...2).map { .init(has: ["Authorization: Bearer exchanged-\($0)"], text: "abc") }
         ).run()
-        #expect(exchanger.dropped == ["Bearer exchanged-1"])
+        expect(exchanger.dropped, equals: ["Bearer exchanged-1"])
     }
 
     @Test(
@@ -129,10 +129,10 @@ struct TokenExchangeTests {
             .ok(Ask.post("/private/a", FakeSessions.cookie(made.0), body: "abc")),
             sent: ["old", "new"].map { .init(has: ["Authorization: Bearer \($0)"]) }
         ).run()
-        #expect(exchanger.dropped == ["Bearer old"])
-        #expect(exchanger.calls.count == 1)
+        expect(exchanger.dropped, equals: ["Bearer old"])
+        expect(exchanger.calls.count, equals: 1)
         // Its own token was not rejected, so that the session does not end.
-        #expect(refresher.calls.isEmpty)
+        expect(empty: refresher.calls)
     }
 
     @Test("The client gets the 401 of an upstream that rejects the next token too, and no third one is exchanged")
@@ -143,13 +143,13 @@ struct TokenExchangeTests {
             "rejected again", on: Self.setup(exchanger, refresher: refresher, replies: [Self.rejected, Self.rejected]),
             .ask(Self.ask, 401),
             .run { _ in
-                #expect(exchanger.calls.count == 2)
+                expect(exchanger.calls.count, equals: 2)
                 exchanger.hasJustDropped.store(true, ordering: .relaxed)
                 exchanger.cache("kept")
             }, .ask(Self.ask, 401, has: ["Set-Cookie"])
         ).run()
-        #expect(exchanger.calls.count == 2)
-        #expect(refresher.calls.isEmpty)
+        expect(exchanger.calls.count, equals: 2)
+        expect(empty: refresher.calls)
     }
 
     @Test("A client that leaves while its token is exchanged causes no request")
@@ -167,8 +167,8 @@ struct TokenExchangeTests {
             try await gateway.metric(
                 #"http_server_active_requests{http_request_method="GET",url_scheme="http"} 0"#)
             gate.open()
-            #expect(try await gateway.client().exchange(Ask.get("/nowhere")).status == 404)
-            #expect(gateway.upstream.requests.isEmpty)
+            try await expect(gateway.client().exchange(Ask.get("/nowhere")).status, equals: 404)
+            expect(empty: gateway.upstream.requests)
         }
     }
 
@@ -188,8 +188,12 @@ struct TokenExchangeTests {
                 setup.sessions.forget(load: load)
                 gate.open()
                 let response = try await client.response()
-                if case .fail = load { #expect(response.status == 503) } else { #expect(response.status == 401) }
-                #expect(gateway.upstream.requests.isEmpty)
+                if case .fail = load {
+                    expect(response.status, equals: 503)
+                } else {
+                    expect(response.status, equals: 401)
+                }
+                expect(empty: gateway.upstream.requests)
             }
         }
     }
@@ -206,6 +210,6 @@ struct TokenExchangeTests {
         try await Scenario(
             "step-up", on: setup, .ask(Self.ask, 401, has: ["…WWW-Authenticate: \(challenge)"]), sent: [.init()]
         ).run()
-        #expect(refresher.calls.isEmpty)
+        expect(empty: refresher.calls)
     }
 }

@@ -20,13 +20,13 @@ struct TraceTests {
             for _ in 0..<2 { _ = try await client.exchange(Ask.get("/public/a", Self.incoming, "tracestate: a=b")) }
             for request in gateway.upstream.requests {
                 let parts = request["traceparent"]?.split(separator: "-") ?? []
-                try #require(parts.count == 4)
-                #expect(parts[0] == "00")
-                #expect(parts[1].count == 32 && parts[1] != Self.traceID)
-                #expect(parts[2].count == 16 && parts[2] != "0000000000000000")
-                #expect(request.values("tracestate").isEmpty)
+                try require(parts.count == 4)
+                expect(parts[0], equals: "00")
+                expect(parts[1].count == 32 && parts[1] != Self.traceID)
+                expect(parts[2].count == 16 && parts[2] != "0000000000000000")
+                expect(empty: request.values("tracestate"))
             }
-            #expect(Set(gateway.upstream.requests.map { $0["traceparent"] ?? "" }).count == 2)
+            expect(Set(gateway.upstream.requests.map { $0["traceparent"] ?? "" }).count, equals: 2)
         }
     }
 
@@ -36,9 +36,9 @@ struct TraceTests {
         try await Self.trusting(GatewaySetup([.request, .send(Reply.ok)])).with(\.tracer, tracer).run { gateway in
             let field = "traceparent: 00-\(Self.traceID)-b7ad6b7169203331-00"
             _ = try await gateway.client().exchange(Ask.get("/public/a", field))
-            #expect(gateway.upstream.requests[0]["traceparent"]?.hasPrefix("00-\(Self.traceID)-") == true)
-            #expect(gateway.upstream.requests[0]["traceparent"]?.hasSuffix("-00") == true)
-            #expect(tracer.finishedSpans.isEmpty)
+            expect(gateway.upstream.requests[0]["traceparent"]?.hasPrefix("00-\(Self.traceID)-"), equals: true)
+            expect(gateway.upstream.requests[0]["traceparent"]?.hasSuffix("-00"), equals: true)
+            expect(empty: tracer.finishedSpans)
         }
     }
 
@@ -51,8 +51,8 @@ struct TraceTests {
             try await body(gateway)
             try await eventually("\(count) spans") { tracer.finishedSpans.count >= count }
         }
-        #expect(tracer.activeSpans.isEmpty)
-        #expect(tracer.finishedSpans.count == count)
+        expect(empty: tracer.activeSpans)
+        expect(tracer.finishedSpans.count, equals: count)
         return tracer.finishedSpans
     }
 
@@ -61,28 +61,28 @@ struct TraceTests {
         let spans = try await Self.spans(2, GatewaySetup([.request, .send(Reply.ok)])) { gateway in
             _ = try await gateway.client().exchange(Ask.get("/public/a?token=secret"))
         }
-        let server = try #require(spans.first { $0.kind == .server })
-        let client = try #require(spans.first { $0.kind == .client })
-        #expect(client.parentSpanID == server.spanID)
-        #expect(client.traceID == server.traceID)
-        #expect(server.parentSpanID == nil)
-        #expect(server.operationName == "GET /public/*")
-        #expect(client.operationName == "GET")
+        let server = try require(spans.first { $0.kind == .server })
+        let client = try require(spans.first { $0.kind == .client })
+        expect(client.parentSpanID, equals: server.spanID)
+        expect(client.traceID, equals: server.traceID)
+        expect(server.parentSpanID, equals: nil)
+        expect(server.operationName, equals: "GET /public/*")
+        expect(client.operationName, equals: "GET")
         for (name, value) in [
             ("http.request.method", "GET"), ("http.route", "/public/*"), ("url.scheme", "http"),
             ("url.path", "/public/a"),
             ("http.response.status_code", "200"), ("network.protocol.version", "1.1"), ("client.address", "127.0.0.1"),
             ("cloakroom.route", "public"),
         ] {
-            #expect(server.text(name) == value, "\(name)")
+            expect(server.text(name), equals: value, "\(name)")
         }
-        #expect(client.text("server.address") == "127.0.0.1")
-        let port = try #require(client.text("server.port"))
-        #expect(client.text("url.full") == "http://127.0.0.1:\(port)/public/a")
-        #expect(client.text("http.response.status_code") == "200")
-        #expect(server.status == nil)
-        #expect(client.status == nil)
-        for span in spans { #expect(!"\(span.attributes)".contains("secret")) }
+        expect(client.text("server.address"), equals: "127.0.0.1")
+        let port = try require(client.text("server.port"))
+        expect(client.text("url.full"), equals: "http://127.0.0.1:\(port)/public/a")
+        expect(client.text("http.response.status_code"), equals: "200")
+        expect(server.status, equals: nil)
+        expect(client.status, equals: nil)
+        for span in spans { expect(!"\(span.attributes)".contains("secret")) }
     }
 
     @Test("Without a route the name of a span is the method, and HTTP for a non-standard one")
@@ -92,12 +92,12 @@ struct TraceTests {
             _ = try await client.exchange(Ask.get("/nowhere/secret"))
             _ = try await gateway.client().exchange("BREW /nowhere HTTP/1.1\r\nHost: a.test\r\n\r\n")
         }
-        #expect(spans.allSatisfy { $0.kind == .server && $0.status == nil })
-        #expect(spans.map(\.operationName) == ["GET", "HTTP"])
-        #expect(spans.map { $0.text("http.request.method") } == ["GET", "_OTHER"])
-        #expect(spans.map { $0.text("http.request.method_original") } == [nil, "BREW"])
-        #expect(spans.map { $0.text("http.route") } == [nil, nil])
-        #expect(spans.map { $0.text("cloakroom.route") } == ["(unmatched)", "(unmatched)"])
+        expect(spans.allSatisfy { $0.kind == .server && $0.status == nil })
+        expect(spans.map(\.operationName), equals: ["GET", "HTTP"])
+        expect(spans.map { $0.text("http.request.method") }, equals: ["GET", "_OTHER"])
+        expect(spans.map { $0.text("http.request.method_original") }, equals: [nil, "BREW"])
+        expect(spans.map { $0.text("http.route") }, equals: [nil, nil])
+        expect(spans.map { $0.text("cloakroom.route") }, equals: ["(unmatched)", "(unmatched)"])
     }
 
     @Test("The spans of own endpoints have the template of the endpoint, without the name in the path")
@@ -108,15 +108,17 @@ struct TraceTests {
                 _ = try await client.exchange("\(line) HTTP/1.1\r\nHost: a.test\r\nContent-Length: 0\r\n\r\n")
             }
         }
-        #expect(
-            spans.map(\.operationName) == [
+        expect(
+            spans.map(\.operationName),
+            equals: [
                 "POST /auth", "GET /auth", "GET /auth/sessions", "DELETE /auth/sessions/{id}",
             ])
-        #expect(
-            spans.map { $0.text("http.route") } == [
+        expect(
+            spans.map { $0.text("http.route") },
+            equals: [
                 "/auth", "/auth", "/auth/sessions", "/auth/sessions/{id}",
             ])
-        #expect(spans.allSatisfy { $0.text("cloakroom.route") == "(accounts)" })
+        expect(spans.allSatisfy { $0.text("cloakroom.route") == "(accounts)" })
     }
 
     @Test("A 5xx is an error in both spans, a 4xx of the upstream only in the client span")
@@ -126,12 +128,12 @@ struct TraceTests {
             let spans = try await Self.spans(2, GatewaySetup([.request, .send(response)])) { gateway in
                 _ = try await gateway.client().exchange(Ask.get())
             }
-            let server = try #require(spans.first { $0.kind == .server })
-            #expect(server.status?.code == (serverFails ? .error : nil))
-            if serverFails { #expect(server.text("error.type") == "\(status)") }
-            let client = try #require(spans.first { $0.kind == .client })
-            #expect(client.status?.code == .error)
-            #expect(client.text("error.type") == "\(status)")
+            let server = try require(spans.first { $0.kind == .server })
+            expect(server.status?.code, equals: (serverFails ? .error : nil))
+            if serverFails { expect(server.text("error.type"), equals: "\(status)") }
+            let client = try require(spans.first { $0.kind == .client })
+            expect(client.status?.code, equals: .error)
+            expect(client.text("error.type"), equals: "\(status)")
         }
     }
 
@@ -142,10 +144,10 @@ struct TraceTests {
         try await GatewaySetup([.request, .send(Reply.ok)]).with(\.tracer, tracer).run { gateway in
             _ = try await gateway.client().exchange(Ask.get("/public/a", Self.incoming))
             try await eventually("two spans") { spans.all.count == 2 }
-            let server = try #require(spans.all.first { $0.kind == .server })
-            #expect(server.parentSpanID == nil)
-            #expect("\(server.context.traceID)" != Self.traceID)
-            #expect(server.links.map(\.traceparentText) == [String(Self.incoming.dropFirst(13))])
+            let server = try require(spans.all.first { $0.kind == .server })
+            expect(server.parentSpanID, equals: nil)
+            expect("\(server.context.traceID)" != Self.traceID)
+            expect(server.links.map(\.traceparentText), equals: [String(Self.incoming.dropFirst(13))])
         }
     }
 
@@ -163,9 +165,9 @@ struct TraceTests {
             setup.settings.sampler = sampler
             try await setup.run { gateway in
                 let response = try await gateway.client().exchange(Ask.get("/auth"))
-                if sampler == .alwaysOff { return #expect(response["X-Trace"] == "none") }
+                if sampler == .alwaysOff { return expect(response["X-Trace"], equals: "none") }
                 try await eventually("a span") { spans.all.count == 1 }
-                #expect(response["X-Trace"] == spans.all[0].context.traceparentText)
+                expect(response["X-Trace"], equals: spans.all[0].context.traceparentText)
             }
         }
     }
@@ -176,8 +178,8 @@ struct TraceTests {
             _ = try await gateway.client().exchange(Ask.post())
         }
         for span in spans {
-            #expect(span.status?.code == .error)
-            #expect(span.text("error.type") == "upstream_reset")
+            expect(span.status?.code, equals: .error)
+            expect(span.text("error.type"), equals: "upstream_reset")
         }
     }
 
@@ -191,9 +193,9 @@ struct TraceTests {
             _ = try await client.exchange(Ask.get())
         }
         let clients = spans.filter { $0.kind == .client }
-        #expect(clients.count == 3)
-        #expect(clients.compactMap { $0.text("http.request.resend_count") } == ["1"])
-        #expect(clients.filter { $0.status?.code == .error }.count == 1)
+        expect(clients.count, equals: 3)
+        expect(clients.compactMap { $0.text("http.request.resend_count") }, equals: ["1"])
+        expect(clients.filter { $0.status?.code == .error }.count, equals: 1)
     }
 
     @Test("A request that is sent once is no resent one, however many targets were tried for its connection")
@@ -204,13 +206,13 @@ struct TraceTests {
             $0.upstreams[0].targets.append(.http("127.0.0.1", port))
         }
         let spans = try await Self.spans(2, setup) { gateway in
-            #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
+            try await expect(gateway.client().exchange(Ask.get()).text, equals: "ok")
             try await gateway.metric(
                 "cloakroom_upstream_retries_total{outcome=\"sent\",reason=\"connect\",upstream=\"api\"} 1")
         }
-        let client = try #require(spans.first { $0.kind == .client })
-        #expect(client.text("http.request.resend_count") == nil)
-        #expect(client.text("network.protocol.version") == "1.1")
+        let client = try require(spans.first { $0.kind == .client })
+        expect(client.text("http.request.resend_count"), equals: nil)
+        expect(client.text("network.protocol.version"), equals: "1.1")
     }
 
     @Test("A trusted peer's trace continues with spans of the gateway's own tracer, and with its tracestate")
@@ -220,13 +222,13 @@ struct TraceTests {
         try await Self.trusting(GatewaySetup([.request, .send(Reply.ok)])).with(\.tracer, tracer).run { gateway in
             _ = try await gateway.client().exchange(Ask.get("/public/a", Self.incoming, "tracestate: a=b"))
             try await eventually("two spans") { spans.all.count == 2 }
-            let client = try #require(spans.all.first { $0.kind == .client })
-            let server = try #require(spans.all.first { $0.kind == .server })
-            #expect(gateway.upstream.requests[0]["traceparent"] == client.context.traceparentText)
-            #expect(gateway.upstream.requests[0]["tracestate"] == "a=b")
-            #expect(client.parentSpanID == server.context.spanID)
-            #expect(server.parentSpanID == 0xb7ad_6b71_6920_3331)
-            #expect("\(server.context.traceID)" == Self.traceID)
+            let client = try require(spans.all.first { $0.kind == .client })
+            let server = try require(spans.all.first { $0.kind == .server })
+            expect(gateway.upstream.requests[0]["traceparent"], equals: client.context.traceparentText)
+            expect(gateway.upstream.requests[0]["tracestate"], equals: "a=b")
+            expect(client.parentSpanID, equals: server.context.spanID)
+            expect(server.parentSpanID, equals: 0xb7ad_6b71_6920_3331)
+            expect("\(server.context.traceID)", equals: Self.traceID)
         }
     }
 }

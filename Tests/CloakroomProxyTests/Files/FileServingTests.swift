@@ -144,7 +144,7 @@ struct FileServingTests {
         try await Self.app().setup().runHTTP2 { _, client in
             client.send(.headers(1, .webSocket("/app/data.bin"), ends: false))
             let response = try await client.response(1)
-            #expect(response.status == 501)
+            expect(response.status, equals: 501)
         }
     }
 
@@ -170,15 +170,15 @@ struct FileServingTests {
         try await Self.large { _, setup in
             let expected = ByteBuffer(bytes: Self.pattern(3_000_000))
             try await setup.run { _, client in
-                #expect(try await client.exchange(Ask.get("/app/large.bin")).body == expected)
+                try await expect(client.exchange(Ask.get("/app/large.bin")).body, equals: expected)
                 let part = try await client.exchange(Ask.get("/app/large.bin", "Range: bytes=1000000-2500000"))
-                #expect(part.body == expected.getSlice(at: 1_000_000, length: 1_500_001))
-                #expect(try await client.exchange(Ask.get("/app/data.bin")).text == "0123456789")
+                expect(part.body, equals: expected.getSlice(at: 1_000_000, length: 1_500_001))
+                try await expect(client.exchange(Ask.get("/app/data.bin")).text, equals: "0123456789")
             }
             try await setup.runHTTP2 { _, client in
                 let response = try await client.exchange(1, .get("/app/large.bin"))
-                #expect(response.body == expected)
-                #expect(response["content-length"] == "3000000")
+                expect(response.body, equals: expected)
+                expect(response["content-length"], equals: "3000000")
             }
         }
     }
@@ -192,16 +192,16 @@ struct FileServingTests {
         try await setup.run { _, client in
             for size in sizes {
                 let expected = ByteBuffer(bytes: Self.pattern(size))
-                #expect(try await client.exchange(Ask.get("/app/\(size).bin")).body == expected)
+                try await expect(client.exchange(Ask.get("/app/\(size).bin")).body, equals: expected)
                 let end = try await client.exchange(Ask.get("/app/\(size).bin", "Range: bytes=-10"))
-                #expect(end.body == expected.getSlice(at: max(size - 10, 0), length: min(size, 10)))
+                expect(end.body, equals: expected.getSlice(at: max(size - 10, 0), length: min(size, 10)))
             }
         }
         try await setup.runHTTP2 { _, client in
             for (index, size) in sizes.enumerated() {
                 let response = try await client.exchange(UInt32(1 + 2 * index), .get("/app/\(size).bin"))
-                #expect(response.body == ByteBuffer(bytes: Self.pattern(size)))
-                #expect(response["content-length"] == "\(size)")
+                expect(response.body, equals: ByteBuffer(bytes: Self.pattern(size)))
+                expect(response["content-length"], equals: "\(size)")
             }
         }
     }
@@ -245,16 +245,17 @@ struct FileServingTests {
             try await setup.run { gateway, client in
                 let path = "\(folder.path)/large.bin"
                 try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: path)
-                #expect(try await client.exchange(Ask.get("/app/large.bin")).status == 200, "only its mode has changed")
+                try await expect(
+                    client.exchange(Ask.get("/app/large.bin")).status, equals: 200, "only its mode has changed")
                 try FileManager.default.removeItem(atPath: path)
                 try folder.link("large.bin", to: "/etc/passwd")
                 let response = try await client.exchange(Ask.get("/app/large.bin"))
-                #expect(response.status == 503)
-                #expect(response["Retry-After"] == "2")
+                expect(response.status, equals: 503)
+                expect(response["Retry-After"], equals: "2")
                 try await eventually("the scan") {
                     try await client.exchange(Ask.get("/app/large.bin")).status == 404
                 }
-                #expect(try await client.exchange(Ask.get("/app/data.bin")).status == 200)
+                try await expect(client.exchange(Ask.get("/app/data.bin")).status, equals: 200)
             }
         }
     }
@@ -273,9 +274,9 @@ struct FileServingTests {
                 let clients = [try await Self.stalled(gateway), try await Self.stalled(gateway)]
                 let other = try await gateway.client()
                 let rejected = try await other.exchange(Ask.get("/app/large.bin"))
-                #expect(rejected.status == 503)
-                #expect(rejected["Retry-After"] == "1")
-                #expect(try await other.exchange(Ask.get("/app/data.bin")).status == 200, "it is in memory")
+                expect(rejected.status, equals: 503)
+                expect(rejected["Retry-After"], equals: "1")
+                try await expect(other.exchange(Ask.get("/app/data.bin")).status, equals: 200, "it is in memory")
                 for client in clients { try await client.reset() }
                 try await eventually("a closed file") {
                     try await other.exchange(Ask.get("/app/large.bin", "Range: bytes=0-0")).status == 206
@@ -296,14 +297,14 @@ struct FileServingTests {
                 let clients = [try await Self.stalled(gateway), try await Self.stalled(gateway)]
                 let other = try await gateway.client()
                 let part = Ask.get("/app/large.bin", "Range: bytes=7-8")
-                #expect(try await other.exchange(part).status == 503)
+                try await expect(other.exchange(part).status, equals: 503)
                 try await eventually("files that are closed") {
                     try await gateway.advance(.seconds(2))
                     return try await other.exchange(part).status == 206
                 }
                 try await clients[0].setReading(true)
                 let body = try await clients[0].take("the rest") { unread, _ in unread.readSlice(length: 40_000_000) }
-                #expect(body == ByteBuffer(bytes: Self.pattern(40_000_000)))
+                expect(body, equals: ByteBuffer(bytes: Self.pattern(40_000_000)))
                 // With the same size, in the place of the one that is not open.
                 try folder.write(Self.pattern(40_000_000, 1), to: "large.bin")
                 try await clients[1].setReading(true)
@@ -315,32 +316,32 @@ struct FileServingTests {
     @Test("Rule 95: beyond the limit a file is open only while it is read")
     func openedAgain() throws {
         let folder = try FolderFixture(["a.txt": "0123456789"])
-        let content = try #require(try folder.scan().contents.values.first)
+        let content = try require(folder.scan().contents.values.first)
         // The client may open a quarter of the files.
         let load = ClientLoad()
-        let slow = try #require(OpenFile(content, limit: 4, load: load))
-        #expect(slow.readFromMemory(0..<3) == nil, "it is not open")
-        #expect(slow.read(0..<3).map { String(buffer: $0) } == "012")
+        let slow = try require(OpenFile(content, limit: 4, load: load))
+        expect(slow.readFromMemory(0..<3), equals: nil, "it is not open")
+        expect(slow.read(0..<3).map { String(buffer: $0) }, equals: "012")
         // Not every file system knows what is in memory.
-        #expect(slow.readFromMemory(1..<4).map { String(buffer: $0) } ?? "123" == "123")
-        #expect(slow.readFromMemory(8..<11) == nil, "it ends before")
-        #expect(OpenFile(content, limit: 4, load: load) == nil)
+        expect(slow.readFromMemory(1..<4).map { String(buffer: $0) } ?? "123", equals: "123")
+        expect(slow.readFromMemory(8..<11), equals: nil, "it ends before")
+        expect(OpenFile(content, limit: 4, load: load) == nil)
         slow.pause()
-        #expect(slow.readFromMemory(1..<4) == nil, "it is closed")
-        let other = try #require(OpenFile(content, limit: 4, load: load))
-        for _ in 0..<2 { #expect(slow.read(3..<5).map { String(buffer: $0) } == "34") }
-        #expect(OpenFile(content, limit: 8, load: load) != nil, "the slow one does not count")
+        expect(slow.readFromMemory(1..<4), equals: nil, "it is closed")
+        let other = try require(OpenFile(content, limit: 4, load: load))
+        for _ in 0..<2 { expect(slow.read(3..<5).map { String(buffer: $0) }, equals: "34") }
+        expect(OpenFile(content, limit: 8, load: load) != nil, "the slow one does not count")
         other.pause()
-        #expect(slow.read(5..<6).map { String(buffer: $0) } == "5")
-        #expect(OpenFile(content, limit: 4, load: load) == nil, "it counts again")
+        expect(slow.read(5..<6).map { String(buffer: $0) }, equals: "5")
+        expect(OpenFile(content, limit: 4, load: load) == nil, "it counts again")
         slow.pause()
         // Written in place while it is open, and then another one of the same name.
-        #expect(other.read(0..<1).map { String(buffer: $0) } == "0")
+        expect(other.read(0..<1).map { String(buffer: $0) }, equals: "0")
         let time = Date(timeIntervalSince1970: 1)
         try FileManager.default.setAttributes([.modificationDate: time], ofItemAtPath: content.path)
-        #expect(other.readFromMemory(1..<3) == nil && other.read(1..<3) == nil)
+        expect(other.readFromMemory(1..<3) == nil && other.read(1..<3) == nil)
         try folder.write("abcdefghij", to: "a.txt")
-        #expect(slow.read(6..<7) == nil, "another file")
+        expect(slow.read(6..<7), equals: nil, "another file")
     }
 
     @Test("Rule 95: a disk that does not respond ends the request with 503")
@@ -354,8 +355,8 @@ struct FileServingTests {
                 client.send(Ask.get("/app/large.bin"))
                 try await gateway.advance(.seconds(40), inStepsOf: .seconds(1))
                 let response = try await client.response()
-                #expect(response.status == 503)
-                #expect(response["Retry-After"] == "2")
+                expect(response.status, equals: 503)
+                expect(response["Retry-After"], equals: "2")
             }
         }
     }

@@ -235,7 +235,7 @@ struct ForesightAgreementTests {
     static func session(
         _ groups: [String], _ configuration: GatewayConfiguration, _ now: WallTime
     ) throws -> Session {
-        let identity = try #require(configuration.identities.first)
+        let identity = try require(configuration.identities.first)
         let list = groups.map { "\"\($0)\"" }.joined(separator: ",")
         return Session(
             key: SessionKey(1, 2, 3, 4), user: UserProfile(json: [], account: AccountName(text: "jo")),
@@ -256,13 +256,13 @@ struct ForesightAgreementTests {
         try Self.ask(Self.count, seed: 34, requiresField: requiresField) { asked, _, _ in
             for (index, claim) in claims.enumerated() where claim.isBroken(asked) {
                 broken[index] += 1
-                #expect(!claim.holds, "\(claim.text): \(asked.method) \(asked.path) \(asked.groups ?? [])")
+                expect(!claim.holds, "\(claim.text): \(asked.method) \(asked.path) \(asked.groups ?? [])")
             }
         }
         for (claim, count) in zip(claims, broken) {
             let report = CommandReport.prove(Self.sources(claim.text, requiresField: requiresField))
-            #expect(report.text.hasPrefix(claim.holds ? "holds: it\n" : "fails: it\n"), "\(claim.text): \(report.text)")
-            #expect((count == 0) == claim.holds, "\(claim.text): \(count)")
+            expect(report.text.hasPrefix(claim.holds ? "holds: it\n" : "fails: it\n"), "\(claim.text): \(report.text)")
+            expect((count == 0), equals: claim.holds, "\(claim.text): \(count)")
         }
     }
 
@@ -286,8 +286,8 @@ struct ForesightAgreementTests {
             let session = try Self.session(groups, loaded.configuration, DecisionTables.now)
             let decision = Self.decide(&request, decider, session, now: DecisionTables.now)
             guard case .forward(let permit) = decision else { throw NotForwarded(text: example.curl) }
-            #expect(loaded.configuration.routes[permit.route].name == example.route, "\(example.curl)")
-            #expect(permit.hasSession == claim.hasSession, "\(example.curl)")
+            expect(loaded.configuration.routes[permit.route].name, equals: example.route, "\(example.curl)")
+            expect(permit.hasSession, equals: claim.hasSession, "\(example.curl)")
         }
     }
 
@@ -316,8 +316,8 @@ struct ForesightAgreementTests {
         let report = try CommandReport.replay(Self.sources(requiresField: requiresField)) {
             $0.read(Array(log.joined().utf8))
         }
-        #expect(report.exitCode == 0, "\(report.text)")
-        #expect(report.text.hasSuffix("\n\(log.count) requests: 0 decided otherwise\n"), "\(report.text)")
+        expect(report.exitCode, equals: 0, "\(report.text)")
+        expect(report.text.hasSuffix("\n\(log.count) requests: 0 decided otherwise\n"), "\(report.text)")
     }
 
     /// How the gateway logs a decision.

@@ -138,7 +138,7 @@ struct ForwardAuthTests {
         try await Self.setup(proxy, sources: "192.0.2.0/24").run { gateway in
             let client = try await gateway.client(sending: Question.of(proxy, "GET", "/public/a"))
             try await client.closed()
-            #expect(client.received == 0)
+            expect(client.received, equals: 0)
             try await gateway.metric(#"cloakroom_rejections_total{reason="forward_auth_source"} 1"#)
         }
     }
@@ -263,20 +263,20 @@ struct ForwardAuthTests {
                 let foreign = try await ask(Ask.cookie, "Origin: https://evil.test")
                 let crossSite = try await ask(Ask.cookie, "Sec-Fetch-Site: cross-site")
                 let own = try await ask(Ask.cookie, "Sec-Fetch-Site: same-origin")
-                #expect(foreign == 403 && crossSite == 403 && own == 200)
-                #expect(log.lines("event", "forward_auth_origin").count == expected - 1)
+                expect(foreign == 403 && crossSite == 403 && own == 200)
+                expect(log.lines("event", "forward_auth_origin").count, equals: expected - 1)
                 for _ in 0..<50 {
                     let status = try await ask(Ask.cookie)
-                    #expect(status == 403)
+                    expect(status, equals: 403)
                 }
-                #expect(log.lines("event", "forward_auth_origin").count == expected)
+                expect(log.lines("event", "forward_auth_origin").count, equals: expected)
                 // Longer than idle connections last.
                 try await gateway.advance(.seconds(3_600))
             }
         }
-        let line = try #require(log.lines("event", "forward_auth_origin").first)
-        #expect(line["proxy"] == proxy.rawValue)
-        #expect(line["hint"]?.contains("allowed_headers") == (proxy == .envoy))
+        let line = try require(log.lines("event", "forward_auth_origin").first)
+        expect(line["proxy"], equals: proxy.rawValue)
+        expect(line["hint"]?.contains("allowed_headers"), equals: (proxy == .envoy))
     }
 
     @Test(
@@ -295,7 +295,7 @@ struct ForwardAuthTests {
                 Question.of(proxy, "GET", "/private/a", cookie), 200,
                 has: ["Authorization: Bearer refreshed", "X-Identity: user-1"])
         ).run()
-        #expect(refresher.calls.count == 1)
+        expect(refresher.calls.count, equals: 1)
         let down = Self.setup(proxy).with(\.sessions, FakeSessions(load: .fail))
         try await Scenario(
             "\(proxy)", on: down,
@@ -350,10 +350,10 @@ struct ForwardAuthTests {
             let client = try await gateway.client()
             _ = try await client.exchange(Question.of(.nginx, "POST", "/public/a?secret=1"))
         }
-        let line = try #require(lines.last)
-        #expect(line["method"] == "POST")
-        #expect(line["path"] == "/public/a")
-        #expect(text.contains(#""decided_for":"nginx""#))
-        #expect(text.contains(#""status":200"#))
+        let line = try require(lines.last)
+        expect(line["method"], equals: "POST")
+        expect(line["path"], equals: "/public/a")
+        expect(text.contains(#""decided_for":"nginx""#))
+        expect(text.contains(#""status":200"#))
     }
 }

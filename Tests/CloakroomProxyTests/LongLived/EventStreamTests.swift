@@ -34,11 +34,11 @@ struct EventStreamTests {
             for number in 0..<10 {
                 upstream.send("9\r\ndata: \(number)\n\n\r\n")
                 let event = try await client.text(14)
-                #expect(event == "9\r\ndata: \(number)\n\n\r\n")
+                expect(event, equals: "9\r\ndata: \(number)\n\n\r\n")
             }
             upstream.send("0\r\n\r\n")
-            #expect(try await client.text(5) == "0\r\n\r\n")
-            #expect(!client.hasInputEnded)
+            try await expect(client.text(5), equals: "0\r\n\r\n")
+            expect(!client.hasInputEnded)
         }
     }
 
@@ -47,7 +47,7 @@ struct EventStreamTests {
         arguments: [head + "\r\n", chunkedHead])
     func headAlone(head: String) async throws {
         // The arrival of the head is asserted by `open`.
-        try await Self.open(head: head) { _, client, _ in #expect(client.unread.isEmpty) }
+        try await Self.open(head: head) { _, client, _ in expect(empty: client.unread) }
     }
 
     @Test("It may be idle for longer than another body, but not without limit (HTML §9.2.8)")
@@ -62,14 +62,14 @@ struct EventStreamTests {
             upstream.send("9\r\ndata: 1\n\n\r\n")
             _ = try await client.text(14)
             try await gateway.advance(.milliseconds(59_900), inStepsOf: .seconds(10))
-            #expect(!client.isClosed)
+            expect(!client.isClosed)
             upstream.send("9\r\ndata: 2\n\n\r\n")
-            #expect(try await client.text(14) == "9\r\ndata: 2\n\n\r\n")
+            try await expect(client.text(14), equals: "9\r\ndata: 2\n\n\r\n")
             try await gateway.advance(.milliseconds(59_900), inStepsOf: .seconds(10))
-            #expect(!client.isClosed)
+            expect(!client.isClosed)
             try await gateway.advance(.milliseconds(200))
             // Aborted, and not ended: there is no last chunk (RFC 9112 §8).
-            #expect(try await client.rest().readableBytes == 0)
+            try await expect(client.rest().readableBytes, equals: 0)
             try await client.closed()
             try await upstream.closed()
         }
@@ -81,12 +81,12 @@ struct EventStreamTests {
             GatewaySetup().steppedTime(), configuration: { $0.routes[0].stream.lifetime = .seconds(10) }
         ) { gateway, client, upstream in
             try await gateway.advance(.milliseconds(8_900))
-            #expect(client.unread.isEmpty && !client.hasInputEnded)
+            expect(client.unread.isEmpty && !client.hasInputEnded)
             try await gateway.advance(.milliseconds(2_200))
-            #expect(try await client.text(5) == "0\r\n\r\n")
+            try await expect(client.text(5), equals: "0\r\n\r\n")
             try await upstream.closed()
             try await gateway.metric(#"http_server_active_requests{http_request_method="GET",url_scheme="http"} 0"#)
-            #expect(!gateway.metrics.contains("stream_lifetime"), "a planned end is no error")
+            expect(!gateway.metrics.contains("stream_lifetime"), "a planned end is no error")
         }
     }
 
@@ -97,7 +97,7 @@ struct EventStreamTests {
             configuration: { $0.routes[0].stream.lifetime = .seconds(10) }
         ) { gateway, client, upstream in
             try await gateway.advance(.milliseconds(11_100))
-            #expect(try await client.rest().readableBytes == 0)
+            try await expect(client.rest().readableBytes, equals: 0)
             try await client.closed()
             try await upstream.closed()
             try await eventually("the error") { gateway.metrics.contains(#"error_type="stream_lifetime""#) }
@@ -111,8 +111,8 @@ struct EventStreamTests {
             configuration: { $0.routes[0].stream.lifetime = .seconds(10) }
         ) { gateway, client, upstream in
             try await gateway.advance(.milliseconds(11_100))
-            #expect(try await client.rest().readableBytes == 0)
-            #expect(!client.wasReset)
+            try await expect(client.rest().readableBytes, equals: 0)
+            expect(!client.wasReset)
             try await upstream.closed()
         }
     }
@@ -129,8 +129,8 @@ struct EventStreamTests {
             try await eventually("the head") { client.stream(1).status == 200 }
             try await gateway.advance(.milliseconds(11_100))
             let response = try await client.response(1)
-            #expect(response.isEnded)
-            #expect(response.reset == nil)
+            expect(response.isEnded)
+            expect(response.reset, equals: nil)
             try await upstream.closed()
         }
     }
@@ -142,8 +142,8 @@ struct EventStreamTests {
             configuration: { $0.routes[0].stream.lifetime = .seconds(10) }
         ) { gateway, client, _ in
             try await gateway.advance(.milliseconds(11_100))
-            #expect(client.unread.isEmpty)
-            #expect(!client.hasInputEnded)
+            expect(empty: client.unread)
+            expect(!client.hasInputEnded)
         }
     }
 
@@ -156,7 +156,7 @@ struct EventStreamTests {
                 $0.timeouts.tunnelIdle = .seconds(300)
             }
         ) { _, client, upstream in
-            #expect(try await client.rest().readableBytes == 0)
+            try await expect(client.rest().readableBytes, equals: 0)
             try await upstream.closed()
         }
     }
@@ -175,7 +175,7 @@ struct EventStreamTests {
             defer { speaker.cancel() }
             try await gateway.signOut()
             try await eventually("the end of the stream") { client.hasInputEnded }
-            #expect(!client.unread.hasSuffix("0\r\n\r\n"))
+            expect(!client.unread.hasSuffix("0\r\n\r\n"))
             try await upstream.closed()
         }
     }
@@ -186,10 +186,10 @@ struct EventStreamTests {
     func signOutOf10() async throws {
         try await Self.open(request: "GET /private/a HTTP/1.0\r\n\(Ask.cookie)\r\n\r\n") { gateway, client, upstream in
             upstream.send("9\r\ndata: 1\n\n\r\n")
-            #expect(try await client.text(9) == "data: 1\n\n")
+            try await expect(client.text(9), equals: "data: 1\n\n")
             try await gateway.signOut()
             try await client.closed()
-            #expect(client.wasReset)
+            expect(client.wasReset)
         }
     }
 
@@ -214,11 +214,11 @@ struct EventStreamTests {
             let client = try await gateway.client(sending: Ask.get())
             let upstream = try await server.requested()
             // The timeouts of the other routes have long expired.
-            #expect(try await gateway.client().exchange(Ask.get("/token/a")).status == 504)
+            try await expect(gateway.client().exchange(Ask.get("/token/a")).status, equals: 504)
             upstream.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\no")
-            #expect(try await gateway.client().exchange(Ask.get("/token/a")).status == 504)
+            try await expect(gateway.client().exchange(Ask.get("/token/a")).status, equals: 504)
             upstream.send("k")
-            #expect(try await client.response().text == "ok")
+            try await expect(client.response().text, equals: "ok")
         }
     }
 
@@ -236,11 +236,11 @@ struct EventStreamTests {
             let upstream = try await server.requested()
             let response = try await gateway.client().exchange(
                 "POST /token/a HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nha")
-            #expect(response.status == 408)
+            expect(response.status, equals: 408)
             patient.send("lf")
-            #expect(try await upstream.text(4) == "half")
+            try await expect(upstream.text(4), equals: "half")
             upstream.send(Reply.ok)
-            #expect(try await patient.response().text == "ok")
+            try await expect(patient.response().text, equals: "ok")
         }
     }
 }

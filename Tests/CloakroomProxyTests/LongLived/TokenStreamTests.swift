@@ -28,16 +28,16 @@ struct TokenStreamTests {
     func revoked() async throws {
         try await open { tunnel in
             try await tunnel.gateway.advance(.seconds(10), inStepsOf: .seconds(1))
-            #expect(tokens.questions == 0)
+            expect(tokens.questions, equals: 0)
             tokens.ask(.active(Company.session().1))
             try await tunnel.gateway.advance(.seconds(2), inStepsOf: .seconds(1))
             try await eventually("the question") { tokens.questions == 1 }
             try await tunnel.gateway.advance(.seconds(90), inStepsOf: .seconds(1))
-            #expect(tokens.questions == 1 && !tunnel.client.hasInputEnded)
+            expect(tokens.questions == 1 && !tunnel.client.hasInputEnded)
             tokens.ask(.missing(.revoked))
             try await tunnel.gateway.advance(.seconds(2), inStepsOf: .seconds(1))
-            #expect(Frame.closeCode(try await tunnel.client.rest()) == 1_008)
-            #expect(Frame.maskedCloseCode(try await tunnel.upstream.rest()) == 1_008)
+            expect(Frame.closeCode(try await tunnel.client.rest()), equals: 1_008)
+            expect(Frame.maskedCloseCode(try await tunnel.upstream.rest()), equals: 1_008)
             try await tunnel.client.closed()
             try await tunnel.upstream.closed()
         }
@@ -53,7 +53,7 @@ struct TokenStreamTests {
         try await Tunnel.open(setup, request: request) { tunnel in
             tokens.ask(.active(other))
             try await tunnel.gateway.advance(.seconds(2), inStepsOf: .seconds(1))
-            #expect(Frame.closeCode(try await tunnel.client.rest()) == 1_008)
+            expect(Frame.closeCode(try await tunnel.client.rest()), equals: 1_008)
         }
     }
 
@@ -66,10 +66,10 @@ struct TokenStreamTests {
             _ = try await client.head()
             tokens.ask(nil)
             try await gateway.advance(.seconds(59), inStepsOf: .seconds(1))
-            #expect(tokens.questions > 1 && !client.hasInputEnded)
+            expect(tokens.questions > 1 && !client.hasInputEnded)
             try await gateway.advance(.seconds(6), inStepsOf: .seconds(1))
             try await eventually("the end of the stream") { client.hasInputEnded }
-            #expect(!client.unread.hasSuffix("0\r\n\r\n"))
+            expect(!client.unread.hasSuffix("0\r\n\r\n"))
             try await upstream.closed()
         }
     }

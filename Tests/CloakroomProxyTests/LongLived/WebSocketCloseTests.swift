@@ -27,12 +27,12 @@ struct WebSocketCloseTests {
                 tunnel.client.send("x")
                 try await tunnel.gateway.advance(.milliseconds(59_900), inStepsOf: .seconds(10))
             }
-            #expect(!tunnel.client.isClosed)
+            expect(!tunnel.client.isClosed)
             for _ in 0..<3 {
                 tunnel.upstream.send("y")
                 try await tunnel.gateway.advance(.milliseconds(59_900), inStepsOf: .seconds(10))
             }
-            #expect(!tunnel.client.isClosed)
+            expect(!tunnel.client.isClosed)
             try await tunnel.gateway.advance(.milliseconds(200))
             try await tunnel.client.closed()
             try await tunnel.upstream.closed()
@@ -48,8 +48,8 @@ struct WebSocketCloseTests {
             _ = try await tunnel.client.text(7)
             try await tunnel.gateway.signOut()
             let start = ContinuousClock.now
-            #expect(Frame.closeCode(try await tunnel.client.rest()) == 1_008)
-            #expect(Frame.maskedCloseCode(try await tunnel.upstream.rest()) == 1_008)
+            expect(Frame.closeCode(try await tunnel.client.rest()), equals: 1_008)
+            expect(Frame.maskedCloseCode(try await tunnel.upstream.rest()), equals: 1_008)
             #expect(ContinuousClock.now - start < .seconds(5))
             try await tunnel.client.closed()
             try await tunnel.upstream.closed()
@@ -110,11 +110,11 @@ struct WebSocketCloseTests {
             // A store outage ends no tunnel.
             sessions.forget(load: .fail)
             try await Self.check(tunnel.gateway, until: { sessions.loads >= 2 })
-            #expect(!tunnel.client.isClosed)
+            expect(!tunnel.client.isClosed)
             sessions.forget(load: .response(.missing(.revoked)))
             try await Self.check(tunnel.gateway, until: { tunnel.client.hasInputEnded })
-            #expect(Frame.closeCode(try await tunnel.client.rest()) == 1_008)
-            #expect(Frame.maskedCloseCode(try await tunnel.upstream.rest()) == 1_008)
+            expect(Frame.closeCode(try await tunnel.client.rest()), equals: 1_008)
+            expect(Frame.maskedCloseCode(try await tunnel.upstream.rest()), equals: 1_008)
             // The client keeps its side open.
             try await tunnel.gateway.advance(.seconds(2))
             try await tunnel.client.closed()
@@ -131,12 +131,12 @@ struct WebSocketCloseTests {
         try await Self.open(setup) { tunnel in
             sessions.forget(load: .fail)
             let time = try await Self.check(tunnel.gateway, until: { sessions.loads >= 2 })
-            #expect(!tunnel.client.isClosed)
+            expect(!tunnel.client.isClosed)
             // The time of the gateway began when the gateway did: a little later than the test.
             try await tunnel.gateway.advance(Duration.seconds(900) - time)
-            #expect(!tunnel.client.hasInputEnded)
+            expect(!tunnel.client.hasInputEnded)
             try await tunnel.gateway.advance(.seconds(101))
-            #expect(Frame.closeCode(try await tunnel.client.rest()) == 1_008)
+            expect(Frame.closeCode(try await tunnel.client.rest()), equals: 1_008)
         }
     }
 
@@ -151,9 +151,9 @@ struct WebSocketCloseTests {
             try await eventually("the client's beginning") { tunnel.upstream.received >= handshake + 13 }
             let before = tunnel.upstream.received
             try await tunnel.gateway.signOut()
-            #expect(try await tunnel.client.rest().readableBytes == 0)
+            try await expect(tunnel.client.rest().readableBytes, equals: 0)
             try await tunnel.upstream.inputEnded()
-            #expect(tunnel.upstream.received == before)
+            expect(tunnel.upstream.received, equals: before)
         }
     }
 
@@ -163,7 +163,7 @@ struct WebSocketCloseTests {
             try await tunnel.gateway.signOut()
             try await tunnel.gateway.advance(.seconds(5), inStepsOf: .seconds(1))
             tunnel.client.send("still here")
-            #expect(try await tunnel.upstream.text(10) == "still here")
+            try await expect(tunnel.upstream.text(10), equals: "still here")
         }
     }
 
@@ -176,11 +176,11 @@ struct WebSocketCloseTests {
             tunnel.upstream.send(Frame.text("hello"))
             _ = try await tunnel.client.text(7)
             try await tunnel.gateway.advance(.milliseconds(20_200), inStepsOf: .seconds(1))
-            #expect(Frame.closeCode(try await tunnel.client.rest()) == 1_001)
-            #expect(Frame.maskedCloseCode(try await tunnel.upstream.rest()) == 1_001)
+            expect(Frame.closeCode(try await tunnel.client.rest()), equals: 1_001)
+            expect(Frame.maskedCloseCode(try await tunnel.upstream.rest()), equals: 1_001)
             try await tunnel.gateway.metric(
                 #"http_server_active_requests{http_request_method="GET",url_scheme="http"} 0"#)
-            #expect(!tunnel.gateway.metrics.contains("stream_lifetime"), "a planned end is no error")
+            expect(!tunnel.gateway.metrics.contains("stream_lifetime"), "a planned end is no error")
         }
     }
 
@@ -193,17 +193,17 @@ struct WebSocketCloseTests {
             tunnel.upstream.send(ByteBuffer(bytes: [0x82, 10] + Array("hello".utf8)))
             _ = try await tunnel.client.text(7)
             try await tunnel.gateway.advance(.milliseconds(11_100))
-            #expect(!tunnel.client.hasInputEnded)
+            expect(!tunnel.client.hasInputEnded)
             if ends {
                 tunnel.upstream.send("world")
-                #expect(try await tunnel.client.text(5) == "world")
+                try await expect(tunnel.client.text(5), equals: "world")
                 // Without a deadline, at which a busy tunnel could be within the next frame.
-                #expect(Frame.closeCode(try await tunnel.client.rest()) == 1_001)
+                expect(Frame.closeCode(try await tunnel.client.rest()), equals: 1_001)
             } else {
                 try await tunnel.gateway.advance(.seconds(10))
-                #expect(try await tunnel.client.rest().readableBytes == 0)
+                try await expect(tunnel.client.rest().readableBytes, equals: 0)
             }
-            #expect(Frame.maskedCloseCode(try await tunnel.upstream.rest()) == 1_001)
+            expect(Frame.maskedCloseCode(try await tunnel.upstream.rest()), equals: 1_001)
         }
     }
 
@@ -213,7 +213,7 @@ struct WebSocketCloseTests {
             GatewaySetup().steppedTime(), configuration: { $0.routes[0].stream.idle = .seconds(600) }
         ) { tunnel in
             try await tunnel.gateway.advance(.milliseconds(599_900), inStepsOf: .seconds(100))
-            #expect(!tunnel.client.isClosed)
+            expect(!tunnel.client.isClosed)
             try await tunnel.gateway.advance(.milliseconds(200))
             try await tunnel.client.closed()
         }
@@ -233,9 +233,9 @@ struct WebSocketCloseTests {
             var toUpstream = try await tunnel.upstream.rest()
             let forwarded =
                 isClient ? toUpstream.readBytes(length: first.count) : toClient.readBytes(length: first.count)
-            #expect(forwarded == first)
-            #expect(Frame.closeCode(toClient) == 1_009)
-            #expect(Frame.maskedCloseCode(toUpstream) == 1_009)
+            expect(forwarded, equals: first)
+            expect(Frame.closeCode(toClient), equals: 1_009)
+            expect(Frame.maskedCloseCode(toUpstream), equals: 1_009)
         }
     }
 
@@ -263,9 +263,9 @@ struct WebSocketCloseTests {
                 try? await client.close()
                 _ = try? await up.value
             }
-            let forwarded = try #require(lines.first?["bytes_in"].flatMap { Int($0) })
+            let forwarded = try require(lines.first?["bytes_in"].flatMap { Int($0) })
             // Between two frames a Close frame follows.
-            #expect([0, 8].contains(delivered - forwarded))
+            expect([0, 8].contains(delivered - forwarded))
         }
     }
 
@@ -275,8 +275,8 @@ struct WebSocketCloseTests {
             tunnel.client.send(Frame.masked("hello"))
             _ = try await tunnel.upstream.text(11)
             await tunnel.gateway.beginDrain()
-            #expect(Frame.closeCode(try await tunnel.client.rest()) == 1_001)
-            #expect(Frame.maskedCloseCode(try await tunnel.upstream.rest()) == 1_001)
+            expect(Frame.closeCode(try await tunnel.client.rest()), equals: 1_001)
+            expect(Frame.maskedCloseCode(try await tunnel.upstream.rest()), equals: 1_001)
             try await tunnel.client.closed()
             try await tunnel.upstream.closed()
             try await tunnel.gateway.stopped()
@@ -289,7 +289,7 @@ struct WebSocketCloseTests {
             let client = try await RawPeer.connect(port: gateway.port, sending: Handshake.request())
             let upstream = try await server.requested()
             let idle = try await gateway.client()
-            #expect(try await idle.exchange(Ask.get("/nowhere")).status == 404)
+            try await expect(idle.exchange(Ask.get("/nowhere")).status, equals: 404)
             await gateway.beginDrain()
             try await idle.closed()
             upstream.send(Handshake.consent)
@@ -358,10 +358,10 @@ struct WebSocketCloseTests {
             client.send(Handshake.request("/private/socket", Ask.cookie))
             let upstream = try await server.requested()
             upstream.send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n")
-            #expect(try await client.head().hasPrefix("HTTP/1.1 200"))
-            #expect(try await client.text(14) == "9\r\ndata: 1\n\n\r\n")
+            try await expect(client.head().hasPrefix("HTTP/1.1 200"))
+            try await expect(client.text(14), equals: "9\r\ndata: 1\n\n\r\n")
             try await gateway.signOut()
-            #expect(try await client.rest().readableBytes == 0)
+            try await expect(client.rest().readableBytes, equals: 0)
             try await upstream.closed()
         }
     }

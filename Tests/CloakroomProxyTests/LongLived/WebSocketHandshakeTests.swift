@@ -66,7 +66,7 @@ struct WebSocketHandshakeTests {
             .run {
                 try await $0.upstream.closed()
                 let request = $0.upstream.requests[0]
-                #expect(request.values("Upgrade").isEmpty && request.values("Connection").isEmpty)
+                expect(request.values("Upgrade").isEmpty && request.values("Connection").isEmpty)
             }),
     ]
 
@@ -77,7 +77,7 @@ struct WebSocketHandshakeTests {
             .all(
                 [Handshake.request(), Handshake.request()], status, text: "no",
                 has: ["Sec-WebSocket-Version: 13", "Connection"]),
-            .run { #expect($0.upstream.connections.count == 1) })
+            .run { expect($0.upstream.connections.count, equals: 1) })
     }
 
     private static let otherProtocols = [
@@ -128,10 +128,10 @@ struct WebSocketHandshakeTests {
             let upstream = try await server.requested()
             client.send(", and still early")
             // Another client's complete exchange passes meanwhile, on the same event loop.
-            #expect(try await gateway.client().exchange(Ask.get("/nowhere")).status == 404)
-            #expect(upstream.unread.isEmpty)
+            try await expect(gateway.client().exchange(Ask.get("/nowhere")).status, equals: 404)
+            expect(empty: upstream.unread)
             upstream.send(Handshake.consent)
-            #expect(try await upstream.text(22) == "early, and still early")
+            try await expect(upstream.text(22), equals: "early, and still early")
         }
     }
 
@@ -141,8 +141,8 @@ struct WebSocketHandshakeTests {
             let client = try await gateway.client(sending: Handshake.request() + Ask.get("/nowhere"))
             let upstream = try await server.requested()
             upstream.send("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
-            #expect(try await client.response().status == 403)
-            #expect(try await client.response().status == 404)
+            try await expect(client.response().status, equals: 403)
+            try await expect(client.response().status, equals: 404)
         }
     }
 
@@ -152,9 +152,9 @@ struct WebSocketHandshakeTests {
             let client = try await RawPeer.connect(port: gateway.port, sending: Handshake.request())
             let upstream = try await server.requested()
             upstream.send("HTTP/1.1 103 Early Hints\r\n\r\n" + Handshake.consent + "at once")
-            #expect(try await client.head().hasPrefix("HTTP/1.1 103"))
-            #expect(try await client.head().hasPrefix("HTTP/1.1 101"))
-            #expect(try await client.text(7) == "at once")
+            try await expect(client.head().hasPrefix("HTTP/1.1 103"))
+            try await expect(client.head().hasPrefix("HTTP/1.1 101"))
+            try await expect(client.text(7), equals: "at once")
         }
     }
 
@@ -166,13 +166,13 @@ struct WebSocketHandshakeTests {
             let client = try await gateway.client(sending: Handshake.request())
             _ = try await server.peer().head()
             try await gateway.advance(.milliseconds(29_900))
-            #expect(client.unread.isEmpty)
+            expect(empty: client.unread)
             try await gateway.advance(.milliseconds(200))
-            #expect(try await client.response().status == 504)
+            try await expect(client.response().status, equals: 504)
             client.send(Handshake.request())
             let upstream = try await server.requested(1)
             try await upstream.close()
-            #expect(try await client.response().status == 502)
+            try await expect(client.response().status, equals: 502)
         }
     }
 
@@ -181,7 +181,7 @@ struct WebSocketHandshakeTests {
         try await Tunnel.open { tunnel in
             tunnel.client.send(Ask.get("/public/smuggled"))
             let request = Ask.get("/public/smuggled")
-            #expect(try await tunnel.upstream.text(request.utf8.count) == request)
+            try await expect(tunnel.upstream.text(request.utf8.count), equals: request)
             try await tunnel.client.close()
             try await tunnel.upstream.inputEnded()
             let next = try await tunnel.gateway.client()
@@ -189,7 +189,7 @@ struct WebSocketHandshakeTests {
             let upstream = try await tunnel.server.peer(1)
             _ = try await upstream.head()
             upstream.send(Reply.ok)
-            #expect(try await next.response().text == "ok")
+            try await expect(next.response().text, equals: "ok")
         }
     }
 }

@@ -13,9 +13,9 @@ struct WebSocketTunnelTests {
             try await up.value
             try await down.value
             try await tunnel.client.endOutput()
-            #expect(LargeBody.isWhole(try await tunnel.upstream.rest()))
+            expect(LargeBody.isWhole(try await tunnel.upstream.rest()))
             try await tunnel.upstream.endOutput()
-            #expect(LargeBody.isWhole(try await tunnel.client.rest()))
+            expect(LargeBody.isWhole(try await tunnel.client.rest()))
         }
     }
 
@@ -32,11 +32,11 @@ struct WebSocketTunnelTests {
             #expect(sent < LargeBody.bound)
             // The other direction does not wait.
             slow.send("hello")
-            #expect(try await other.text(5) == "hello")
+            try await expect(other.text(5), equals: "hello")
             try await slow.setReading(true)
             try await sending.value
             try await other.endOutput()
-            #expect(LargeBody.isWhole(try await slow.rest()))
+            expect(LargeBody.isWhole(try await slow.rest()))
         }
     }
 
@@ -46,11 +46,11 @@ struct WebSocketTunnelTests {
             let (first, second) = tunnel.sides(isClient)
             first.send("last")
             try await first.endOutput()
-            #expect(try await second.rest() == ByteBuffer(string: "last"))
-            #expect(!second.isClosed)
+            try await expect(second.rest(), equals: ByteBuffer(string: "last"))
+            expect(!second.isClosed)
             second.send("answer")
-            #expect(try await first.text(6) == "answer")
-            #expect(!first.hasInputEnded)
+            try await expect(first.text(6), equals: "answer")
+            expect(!first.hasInputEnded)
             if isClient { try await second.close() } else { try await second.endOutput() }
             try await second.closed()
             try await first.closed()
@@ -71,7 +71,7 @@ struct WebSocketTunnelTests {
             _ = try await waitUntilStable { other.sent }
             try await slow.setReading(true)
             try await sending.value
-            #expect(LargeBody.isWhole(try await slow.rest()))
+            expect(LargeBody.isWhole(try await slow.rest()))
             try await other.closed()
         }
     }
@@ -93,8 +93,8 @@ struct WebSocketTunnelTests {
             // Most sizes fit into the buffers of the system: then the client's end arrives while the gateway does not read.
             _ = try? await eventually("all is sent", within: .milliseconds(300)) { tunnel.client.sent == count }
             try await tunnel.upstream.setReading(true)
-            #expect(try await up.value)
-            #expect(try await tunnel.upstream.rest() == ByteBuffer(repeating: 7, count: count))
+            try await expect(up.value)
+            try await expect(tunnel.upstream.rest(), equals: ByteBuffer(repeating: 7, count: count))
             try await tunnel.client.closed()
         }
     }
@@ -109,8 +109,8 @@ struct WebSocketTunnelTests {
                 try await upstream.endOutput()
                 client.send(", last words")
                 try await client.endOutput()
-                #expect(String(buffer: try await upstream.rest()) == "first words, last words")
-                #expect(String(buffer: try await client.rest()).hasSuffix("\r\n\r\nlast words"))
+                expect(String(buffer: try await upstream.rest()), equals: "first words, last words")
+                expect(String(buffer: try await client.rest()).hasSuffix("\r\n\r\nlast words"))
             }
             try await gateway.metric("cloakroom_upstream_connections{state=\"active\",upstream=\"api\"} 0")
         }

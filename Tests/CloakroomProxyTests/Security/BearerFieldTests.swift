@@ -19,10 +19,10 @@ struct BearerFieldTests {
         let cookie = setup.sessions.add()
         try await setup.run { gateway in
             let client = try await gateway.client()
-            #expect(
-                try await client.exchange(Ask.get("/private/a", cookie, "Authorization: Token forged")).status == 200)
+            try await expect(
+                client.exchange(Ask.get("/private/a", cookie, "Authorization: Token forged")).status, equals: 200)
             let request = try await gateway.upstream.request()
-            #expect(request["Authorization"] == "Token \(Canary.accessToken)")
+            expect(request["Authorization"], equals: "Token \(Canary.accessToken)")
         }
     }
 
@@ -33,11 +33,11 @@ struct BearerFieldTests {
         try await setup.run { gateway in
             let client = try await gateway.client()
             let forged = ["X-Auth-Token: forged", "x_auth_token: forged"]
-            #expect(try await client.exchange(Ask.get("/private/a", cookie, forged[0], forged[1])).status == 200)
-            #expect(try await client.exchange(Ask.get("/public/a", forged[0], forged[1])).status == 200)
+            try await expect(client.exchange(Ask.get("/private/a", cookie, forged[0], forged[1])).status, equals: 200)
+            try await expect(client.exchange(Ask.get("/public/a", forged[0], forged[1])).status, equals: 200)
             let requests = gateway.upstream.requests
-            #expect(requests.map { $0["X-Auth-Token"] } == [Canary.accessToken, nil])
-            #expect(requests.allSatisfy { $0["Authorization"] == nil && $0["X_Auth_Token"] == nil })
+            expect(requests.map { $0["X-Auth-Token"] }, equals: [Canary.accessToken, nil])
+            expect(requests.allSatisfy { $0["Authorization"] == nil && $0["X_Auth_Token"] == nil })
         }
     }
 }

@@ -100,11 +100,11 @@ struct ClaimHeaderTests {
         try await FrameServer.run(script: script) { port, server in
             try await Self.setup().http2Upstream(port).run { gateway, client async throws in
                 let ask = Ask.get("/private/a", "X_User: admin", Self.cookie)
-                #expect(try await client.exchange(ask).text == "ok")
-                let head = try #require(server.requests.first?.head)
-                #expect(head["x-user"] == ["user-1"])
-                #expect(head["x-groups"] == ["staff"])
-                #expect(head["x_user"].isEmpty)
+                try await expect(client.exchange(ask).text, equals: "ok")
+                let head = try require(server.requests.first?.head)
+                expect(head["x-user"], equals: ["user-1"])
+                expect(head["x-groups"], equals: ["staff"])
+                expect(empty: head["x_user"])
             }
         }
     }

@@ -48,13 +48,13 @@ private struct DeviceFixture {
     ) throws {
         var configuration = DeviceConfiguration()
         (configuration.mode, configuration.streams) = (mode, streams)
-        devices = try #require(DeviceSessions(configuration, sealing: HashedSealing(), observer: observer))
+        devices = try require(DeviceSessions(configuration, sealing: HashedSealing(), observer: observer))
         let now = WallTime(seconds: Int64(Date().timeIntervalSince1970))
         let binding = DeviceBinding(
             key: (0..<64).map { UInt8($0) }, boundAt: isSettling ? now : now - .seconds(7_200))
         (ticket, session) = FakeSessions.make(device: binding, app: "shop")
         stolen = sessions.add((ticket, session))
-        proof = try #require(devices.proof(for: session.key, binding, until: now + .seconds(600)))
+        proof = try require(devices.proof(for: session.key, binding, until: now + .seconds(600)))
         cookie = "\(stolen); __Host-cloakroom-bound=\(proof)"
     }
 
@@ -87,10 +87,10 @@ struct DeviceTests {
                 has: [Self.challenge, "Set-Cookie"], lacks: [fixture.proof, fixture.ticket.cookieValue]),
             sent: []
         ).run()
-        #expect(fixture.sessions.uses == 0)
+        expect(fixture.sessions.uses, equals: 0)
         let event = AccountEvent.deviceCheck(.unproven, fixture.session.id)
-        #expect(fixture.observer.all.count == 7 && fixture.observer.all.allSatisfy { $0 == event })
-        #expect(fixture.observer.origins.allSatisfy { $0.app == "shop" && $0.isBound })
+        expect(fixture.observer.all.count == 7 && fixture.observer.all.allSatisfy { $0 == event })
+        expect(fixture.observer.origins.allSatisfy { $0.app == "shop" && $0.isBound })
     }
 
     @Test("Rule 114: with the proof it is an ordinary session, also over HTTP/2, and after it was loaded")
@@ -107,19 +107,19 @@ struct DeviceTests {
                 ],
                 alsoHTTP2: true
             ).run()
-            if !isLoaded { #expect(fixture.sessions.uses == 4) }
+            if !isLoaded { expect(fixture.sessions.uses, equals: 4) }
         }
     }
 
     @Test("Rule 114: the proof of a session is none for another one on the same connection, and the reverse")
     func sameConnection() async throws {
         let fixture = try DeviceFixture()
-        let device = try #require(fixture.session.device)
+        let device = try require(fixture.session.device)
         let binding = DeviceBinding(key: device.key, boundAt: device.boundAt)
         let made = FakeSessions.make(device: binding)
         let stolen = fixture.sessions.add(made)
         let end = device.boundAt + .seconds(7_800)
-        let proof = try #require(fixture.devices.proof(for: made.1.key, binding, until: end))
+        let proof = try require(fixture.devices.proof(for: made.1.key, binding, until: end))
         let cookie = "\(stolen); __Host-cloakroom-bound=\(proof)"
         try await Scenario(
             "two sessions", on: fixture.setup(), .ok(Ask.get("/private/a", fixture.cookie)),
@@ -146,7 +146,7 @@ struct DeviceTests {
             .ask(Ask.get("/private/a", "\(stolen); __Host-cloakroom-bound=\(fixture.proof)"), 401, reason: "unproven"),
             sent: [], alsoHTTP2: true
         ).run()
-        #expect(refresher.calls.isEmpty && refresher.soon.isEmpty)
+        expect(refresher.calls.isEmpty && refresher.soon.isEmpty)
     }
 
     @Test("Rule 114: a session that got its key a moment ago, and one without a key, need no proof")
@@ -165,7 +165,7 @@ struct DeviceTests {
                 Ask.get("/private/a", Ask.cookie), 401, reason: "unproven",
                 has: ["Secure-Session-Challenge"]), sent: [.init()]
         ).run()
-        #expect(required.observer.all.isEmpty, "a session that was never bound is not stolen")
+        expect(empty: required.observer.all, "a session that was never bound is not stolen")
     }
 
     @Test("Rule 118: no upstream gets or sets the bound cookie, on any route")
@@ -202,12 +202,12 @@ struct DeviceTests {
         let log = try await setup.logged { gateway in
             let client = try await gateway.client()
             for (cookie, status) in [(fixture.cookie, 200), (fixture.stolen, 401), (Ask.cookie, 403)] {
-                #expect(try await client.exchange(Ask.get("/private/a", cookie)).status == status)
+                try await expect(client.exchange(Ask.get("/private/a", cookie)).status, equals: status)
             }
         }
         let session = #""session":"\#(fixture.session.id)","app":"shop","bound":true,"#
-        #expect(log.text.ranges(of: session).count == 2)
-        #expect(log.text.contains(/"decision":"forbidden","session":"[0-9a-f]{16}","scheme"/), "\(log.text)")
+        expect(log.text.ranges(of: session).count, equals: 2)
+        expect(log.text.contains(/"decision":"forbidden","session":"[0-9a-f]{16}","scheme"/), "\(log.text)")
     }
 
     @Test("Rule 115: the endpoint gets the fields of the client, and nothing of another site")
@@ -249,13 +249,13 @@ struct DeviceTests {
                 configuration: { $0.timeouts.tunnelIdle = .seconds(900) }
             ) { tunnel in
                 try await tunnel.gateway.advance(.seconds(299), inStepsOf: .seconds(10))
-                #expect(!tunnel.client.isClosed)
+                expect(!tunnel.client.isClosed)
                 try await tunnel.gateway.advance(.seconds(3), inStepsOf: .seconds(1))
                 if ends {
-                    #expect(Frame.closeCode(try await tunnel.client.rest()) == 1_008)
+                    expect(Frame.closeCode(try await tunnel.client.rest()), equals: 1_008)
                     try await tunnel.upstream.closed()
                 } else {
-                    #expect(!tunnel.client.isClosed)
+                    expect(!tunnel.client.isClosed)
                 }
             }
         }
@@ -274,7 +274,7 @@ struct DeviceTests {
             }
         ) { tunnel in
             try await tunnel.gateway.advance(.seconds(3), inStepsOf: .seconds(1))
-            #expect(!tunnel.client.isClosed)
+            expect(!tunnel.client.isClosed)
         }
     }
 }

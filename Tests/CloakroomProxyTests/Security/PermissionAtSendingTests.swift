@@ -65,12 +65,12 @@ struct PermissionAtSendingTests {
                     client.send("llo")
                     status = try await client.response().status
                     // The connection continues.
-                    #expect(try await client.exchange(Ask.get()).text == "ok")
+                    try await expect(client.exchange(Ask.get()).text, equals: "ok")
                 }
-                #expect(status == change.status)
+                expect(status, equals: change.status)
                 let request = gateway.upstream.requests.first { $0.line.hasPrefix("POST") }
-                #expect(request?["Authorization"] == change.authorization)
-                #expect(request == nil || request?.text == "hello")
+                expect(request?["Authorization"], equals: change.authorization)
+                expect(request == nil || request?.text == "hello")
             }
     }
 
@@ -90,13 +90,13 @@ struct PermissionAtSendingTests {
                 try await change.apply(to: gateway.sessions)
                 try await gateway.advance(.seconds(2))
                 gate.open()
-                #expect(try await first.response().text == "ok")
-                #expect(try await second.response().status == change.status)
+                try await expect(first.response().text, equals: "ok")
+                try await expect(second.response().status, equals: change.status)
                 // The connection was not lost by it.
-                #expect(try await first.exchange(Ask.get()).text == "ok")
+                try await expect(first.exchange(Ask.get()).text, equals: "ok")
                 let requests = gateway.upstream.requests.filter { $0.line.contains("private") }
-                #expect(requests.map { $0["Authorization"] } == (change.authorization.map { [$0] } ?? []))
-                #expect(gateway.upstream.connections.count == 1)
+                expect(requests.map { $0["Authorization"] }, equals: (change.authorization.map { [$0] } ?? []))
+                expect(gateway.upstream.connections.count, equals: 1)
             }
     }
 
@@ -126,10 +126,10 @@ struct PermissionAtSendingTests {
                 try await Change.ended.apply(to: gateway.sessions)
                 gate.open()
                 for client in clients {
-                    for id in ids { #expect(try await client.response(id).status == 401) }
+                    for id in ids { try await expect(client.response(id).status, equals: 401) }
                 }
-                #expect(try await first.response().text == "ok")
-                #expect(try await first.exchange(Ask.get()).text == "ok")
+                try await expect(first.response().text, equals: "ok")
+                try await expect(first.exchange(Ask.get()).text, equals: "ok")
             }
     }
 
@@ -146,11 +146,11 @@ struct PermissionAtSendingTests {
             let session = try await gateway.sessions.end(Ask.ticket, reason: .revoked, now: SessionTime(seconds: 0))
             try await gateway.advance(.seconds(1))
             client.send("llo")
-            #expect(try await client.response().status == 200)
-            #expect(gateway.upstream.requests[0]["Authorization"] == nil)
+            try await expect(client.response().status, equals: 200)
+            expect(gateway.upstream.requests[0]["Authorization"], equals: nil)
             // The session object is not counted any more.
-            gateway.sessions.add((Ask.ticket, try #require(session)))
-            #expect(try await client.exchange(Ask.get("/private/a", Ask.cookie)).status == 200)
+            gateway.sessions.add((Ask.ticket, try require(session)))
+            try await expect(client.exchange(Ask.get("/private/a", Ask.cookie)).status, equals: 200)
         }
     }
 }

@@ -96,7 +96,7 @@ struct SecurityRuleTests {
                     Ask.cookie.replacing("=", with: "=\"") + "\"",
                     "Cookie: \u{fffd}\u{1f36a}", FakeSessions.strangeCookie,
                 ].map { Ask.get("/private/a", $0) }, 401, reason: "no_session"),
-            .run { #expect($0.upstream.connections.isEmpty) },
+            .run { expect(empty: $0.upstream.connections) },
             // Two copies of the same ticket count as one.
             .ok(Ask.get("/private/a", "\(Ask.cookie); \(Ask.cookieValue)"))),
         Scenario(
@@ -104,6 +104,6 @@ struct SecurityRuleTests {
             .each([raw("CONNECT a:1", "Host: a:1\r\n"), raw("CONNECT /private/a")], 501),
             .each([raw("TRACE /private/a")], 405),
             .each([raw("GET /private/a", ""), raw("GET /private/a", "Host: a\r\nHost: b\r\n"), raw("GET ")], 400),
-            .run { #expect($0.upstream.connections.isEmpty) }, .ok()),
+            .run { expect(empty: $0.upstream.connections) }, .ok()),
     ]
 }

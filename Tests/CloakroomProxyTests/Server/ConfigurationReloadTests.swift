@@ -34,17 +34,17 @@ struct ConfigurationReloadTests {
                 try await gateway.replace(onRetired: { retired.open() }, Self.rename)
                 // Other requests use the new routes meanwhile.
                 let other = try await gateway.client()
-                #expect(try await other.exchange(Ask.get("/new/a")).status == 200)
-                #expect(!retired.isOpen)
+                try await expect(other.exchange(Ask.get("/new/a")).status, equals: 200)
+                expect(!retired.isOpen)
                 gate.open()
-                #expect(try await client.response().text == "ok")
+                try await expect(client.response().text, equals: "ok")
                 try await eventually("the release of the old snapshot") { retired.isOpen }
-                #expect(try await client.exchange(Ask.get("/public/a")).status == 404)
+                try await expect(client.exchange(Ask.get("/public/a")).status, equals: 404)
                 try await gateway.metric(#"cloakroom_auth_decisions_total{decision="public",route="public"} 1"#)
                 try await gateway.metric(#"cloakroom_auth_decisions_total{decision="public",route="renamed"} 1"#)
                 // The upstream connection is closed with the old snapshot; the new one stays open.
                 try await eventually("the old connection's end") { gateway.upstream.connections[0].isClosed }
-                #expect(!gateway.upstream.connections[1].isClosed)
+                expect(!gateway.upstream.connections[1].isClosed)
                 try await gateway.metric(#"cloakroom_upstream_connections{state="idle",upstream="api"} 1"#)
                 try await gateway.metric(#"cloakroom_upstream_connections{state="active",upstream="api"} 0"#)
             }
@@ -54,12 +54,12 @@ struct ConfigurationReloadTests {
     func idle() async throws {
         let retired = Gate()
         try await GatewaySetup.serving.run { gateway in
-            #expect(try await gateway.client().exchange(Ask.get("/public/a")).status == 200)
+            try await expect(gateway.client().exchange(Ask.get("/public/a")).status, equals: 200)
             try await gateway.metric(#"cloakroom_upstream_connections{state="idle",upstream="api"} 1"#)
             try await gateway.replace(onRetired: { retired.open() }) { _ in }
             try await eventually("the release of the old snapshot") { retired.isOpen }
             try await eventually("the old connection's end") { gateway.upstream.connections[0].isClosed }
-            #expect(try await gateway.client().exchange(Ask.get("/public/a")).status == 200)
+            try await expect(gateway.client().exchange(Ask.get("/public/a")).status, equals: 200)
         }
     }
 
@@ -74,7 +74,7 @@ struct ConfigurationReloadTests {
                         var count = 0
                         // At least once, also if all replacements are made before.
                         repeat {
-                            #expect(try await client.exchange(Ask.get("/public/a")).status == 200)
+                            try await expect(client.exchange(Ask.get("/public/a")).status, equals: 200)
                             count += 1
                         } while !isOver.isOpen
                         return count
@@ -121,7 +121,7 @@ struct ConfigurationReloadTests {
                 try await upstream.closed()
             } else {
                 upstream.send("9\r\ndata: 1\n\n\r\n")
-                #expect(try await client.text(14) == "9\r\ndata: 1\n\n\r\n")
+                try await expect(client.text(14), equals: "9\r\ndata: 1\n\n\r\n")
             }
         }
     }
@@ -134,11 +134,11 @@ struct ConfigurationReloadTests {
                 clients.append(try await RawPeer.connect(port: gateway.port, sending: Ask.get("/public/a")))
                 try await server.requested(index).send(Reply.eventStream)
                 _ = try await clients[index].head()
-                #expect(!clients[0].isClosed)
+                expect(!clients[0].isClosed)
                 try await gateway.replace { _ in }
             }
             try await clients[0].closed()
-            #expect(clients.dropFirst().allSatisfy { !$0.isClosed })
+            expect(clients.dropFirst().allSatisfy { !$0.isClosed })
         }
     }
 
@@ -164,7 +164,7 @@ struct ConfigurationReloadTests {
                 try await upstream.closed()
             } else {
                 upstream.send("9\r\ndata: 1\n\n\r\n")
-                #expect(try await client.text(14) == "9\r\ndata: 1\n\n\r\n")
+                try await expect(client.text(14), equals: "9\r\ndata: 1\n\n\r\n")
             }
         }
     }
@@ -186,8 +186,8 @@ struct ConfigurationReloadTests {
     func webSocket() async throws {
         try await Tunnel.open { tunnel in
             try await tunnel.gateway.replace(Self.gone.make)
-            #expect(Frame.closeCode(try await tunnel.client.rest()) == 1001)
-            #expect(Frame.maskedCloseCode(try await tunnel.upstream.rest()) == 1001)
+            expect(Frame.closeCode(try await tunnel.client.rest()), equals: 1001)
+            expect(Frame.maskedCloseCode(try await tunnel.upstream.rest()), equals: 1001)
         }
     }
 
@@ -205,7 +205,7 @@ struct ConfigurationReloadTests {
             try await gateway.replace(onRetired: { retired.open() }) { _ in }
             try await client.close()
             try await gateway.metric(#"http_server_active_requests{http_request_method="GET",url_scheme="http"} 0"#)
-            #expect(!retired.isOpen)
+            expect(!retired.isOpen)
             gate.open()
             try await eventually("the release of the old snapshot") { retired.isOpen }
         }
@@ -231,7 +231,7 @@ struct ConfigurationReloadTests {
         }
         try await setup.run { gateway in
             let before = try await TLSClient.connect(port: gateway.port, isGreeted: false)
-            #expect(before.serverName == "old.test")
+            expect(before.serverName, equals: "old.test")
             await #expect(throws: ListenerError.self) { () async throws in
                 try await gateway.replace { configuration in
                     try Self.rename(&configuration)
@@ -239,16 +239,16 @@ struct ConfigurationReloadTests {
                         certificateFile: new.certificateFile, keyFile: old.keyFile)
                 }
             }
-            #expect(gateway.server.certificates().map(\.names) == [["old.test"]])
+            expect(gateway.server.certificates().map(\.names), equals: [["old.test"]])
             try await gateway.replace {
                 $0.listeners[0].tls = new.listener
             }
-            #expect(!before.isClosed)
+            expect(!before.isClosed)
             before.send(Ask.get("/public/a"))
             try await eventually("a response on the established connection") { before.text.contains("200 OK") }
             let after = try await TLSClient.connect(port: gateway.port, isGreeted: false)
-            #expect(after.serverName == "new.test")
-            #expect(gateway.server.certificates().map(\.names) == [["new.test"]])
+            expect(after.serverName, equals: "new.test")
+            expect(gateway.server.certificates().map(\.names), equals: [["new.test"]])
             try await after.close()
             try await before.close()
         }
@@ -273,15 +273,15 @@ struct ConfigurationReloadTests {
             _ = try await gateway.upstream.request()
             try await gateway.replace { $0.listeners[0].tls?.minimumVersion = .tls13 }
             try await eventually("the idle connection's end") { idle.isClosed }
-            #expect(!busy.isClosed)
+            expect(!busy.isClosed)
             gate.open()
             try await eventually("the busy connection's end") { busy.isClosed }
-            #expect(busy.text.contains("200 OK"))
-            #expect(busy.text.contains("Connection: close"))
-            #expect(!started.isClosed)
+            expect(busy.text.contains("200 OK"))
+            expect(busy.text.contains("Connection: close"))
+            expect(!started.isClosed)
             started.send("ere HTTP/1.1\r\nHost: gateway.test\r\n\r\n")
             try await eventually("the end of the connection with an incomplete head") { started.isClosed }
-            #expect(started.text.contains("Connection: close"))
+            expect(started.text.contains("Connection: close"))
         }
     }
 }

@@ -8,7 +8,7 @@ struct DrainTests {
     /// Begins a drain, and waits until a connection has noticed it.
     private static func drain(_ gateway: RunningGateway) async throws {
         let probe = try await gateway.client()
-        #expect(try await probe.exchange(Ask.get("/nowhere")).status == 404)
+        try await expect(probe.exchange(Ask.get("/nowhere")).status, equals: 404)
         await gateway.beginDrain()
         try await eventually("the drain") { try await probe.exchange(Ask.get("/nowhere"))["Connection"] == "close" }
         try? await probe.close()
@@ -18,23 +18,23 @@ struct DrainTests {
     func idle() async throws {
         try await GatewaySetup.serving.steppedTime().run { gateway in
             let used = try await [gateway.client(), gateway.client()]
-            for client in used { #expect(try await client.exchange(Ask.get()).text == "ok") }
+            for client in used { try await expect(client.exchange(Ask.get()).text, equals: "ok") }
             let unused = try await [gateway.client(), gateway.client()]
             // Connections are accepted in order: a later one proves that these are registered.
             let probe = try await gateway.client()
-            #expect(try await probe.exchange(Ask.get()).text == "ok")
+            try await expect(probe.exchange(Ask.get()).text, equals: "ok")
             await gateway.beginDrain()
             try await eventually("the drain") { try await probe.exchange(Ask.get())["Connection"] == "close" }
             for client in [used[0], unused[0]] {
                 let response = try await client.exchange(Ask.get())
-                #expect(response.text == "ok")
-                #expect(response["Connection"] == "close")
+                expect(response.text, equals: "ok")
+                expect(response["Connection"], equals: "close")
                 try await client.inputEnded()
                 try? await client.close()
             }
             try? await probe.close()
             try await gateway.advance(.milliseconds(900))
-            #expect(!used[1].hasInputEnded && !unused[1].hasInputEnded)
+            expect(!used[1].hasInputEnded && !unused[1].hasInputEnded)
             for client in [used[1], unused[1]] { try? await client.close() }
             try await gateway.stopped()
             try await eventually("the upstream connections to close") {
@@ -47,11 +47,11 @@ struct DrainTests {
     func startedHead() async throws {
         try await GatewaySetup.serving.run { gateway, client in
             // The second head begins in the same bytes as the first, so it is there when the first response is sent.
-            #expect(try await client.exchange(Ask.get() + "GET /public/b HTTP/1.1\r\n").text == "ok")
+            try await expect(client.exchange(Ask.get() + "GET /public/b HTTP/1.1\r\n").text, equals: "ok")
             try await Self.drain(gateway)
             let response = try await client.exchange("Host: a\r\n\r\n")
-            #expect(response.text == "ok")
-            #expect(response["Connection"] == "close")
+            expect(response.text, equals: "ok")
+            expect(response["Connection"], equals: "close")
             try await gateway.stopped()
         }
     }
@@ -67,8 +67,8 @@ struct DrainTests {
             try await Self.drain(gateway)
             gate.open()
             let response = try await client.response()
-            #expect(response.text == "abcdef" && response["Connection"] == nil)
-            #expect(try await client.exchange(Ask.get("/nowhere"))["Connection"] == "close")
+            expect(response.text == "abcdef" && response["Connection"] == nil)
+            try await expect(client.exchange(Ask.get("/nowhere"))["Connection"], equals: "close")
             try await client.inputEnded()
             try? await client.close()
             try await gateway.stopped()
@@ -82,7 +82,7 @@ struct DrainTests {
             _ = try await gateway.upstream.request()
             await gateway.beginDrain()
             try await client.closed()
-            #expect(client.unread.isEmpty)
+            expect(empty: client.unread)
             try await gateway.stopped()
             try await gateway.upstream.closed()
         }
@@ -98,6 +98,6 @@ struct DrainTests {
             }
         }
         let error = await #expect(throws: ListenerError.self) { try await setup.run { _ in } }
-        #expect(error?.description.contains("address already in use") == true)
+        expect(error?.description.contains("address already in use"), equals: true)
     }
 }

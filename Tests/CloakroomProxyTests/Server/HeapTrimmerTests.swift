@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import CloakroomProxy
@@ -13,9 +14,9 @@ struct HeapTrimmerTests {
         ]
         for (connections, shouldTrim) in steps {
             let said = memory.shouldTrim(connections: connections)
-            #expect(said == shouldTrim)
+            expect(said, equals: shouldTrim)
         }
         let last = memory.shouldTrim(connections: 0)
-        #expect(!last, "the memory of ten connections is not worth a trim")
+        expect(!last, "the memory of ten connections is not worth a trim")
     }
 }

@@ -11,13 +11,13 @@ struct LoopClockTests {
     @Test("Session time is monotonic across all event loops")
     func sessionTime() {
         let clock = SessionClock()
-        #expect(clock.monotonicOffset(10_000) == 10_000)
+        expect(clock.monotonicOffset(10_000), equals: 10_000)
         // The wall clock is set back, and then forward again.
-        #expect(clock.monotonicOffset(4_000) == 10_000)
-        #expect(clock.monotonicOffset(12_000) == 12_000)
-        #expect(SessionClock(isMonotonic: false).monotonicOffset(9) == 9)
+        expect(clock.monotonicOffset(4_000), equals: 10_000)
+        expect(clock.monotonicOffset(12_000), equals: 12_000)
+        expect(SessionClock(isMonotonic: false).monotonicOffset(9), equals: 9)
         let shared = SessionClock(isMonotonic: false)
-        #expect([10, 4, 12].map { shared.monotonicOffset($0) } == [10, 4, 12])
+        expect([10, 4, 12].map { shared.monotonicOffset($0) }, equals: [10, 4, 12])
         // A loop that has not synchronized since extrapolates its last time, which is not later than the others.
         var loop = LoopClock(clock)
         loop.synchronize(at: 5_000_000_000)
@@ -27,8 +27,9 @@ struct LoopClockTests {
         behind.synchronize(at: 5_000_000_000)
         let lead = behind.sessionNanoseconds(at: 5_000_000_000) - behind.wallNanoseconds(at: 5_000_000_000)
         #expect(abs(lead - 3_600_000_000_000) < 60_000_000_000)
-        #expect(
-            behind.sessionNanoseconds(at: 7_000_000_000) - behind.sessionNanoseconds(at: 5_000_000_000) == 2_000_000_000
+        expect(
+            behind.sessionNanoseconds(at: 7_000_000_000) - behind.sessionNanoseconds(at: 5_000_000_000),
+            equals: 2_000_000_000
         )
     }
 
@@ -38,7 +39,8 @@ struct LoopClockTests {
         clock.synchronize(at: 5_000_000_000)
         let wall = Double(clock.wallNanoseconds(at: 5_000_000_000)) / 1e9
         #expect(abs(wall - Date().timeIntervalSince1970) < 30)
-        #expect(clock.wallNanoseconds(at: 7_000_000_000) - clock.wallNanoseconds(at: 5_000_000_000) == 2_000_000_000)
+        expect(
+            clock.wallNanoseconds(at: 7_000_000_000) - clock.wallNanoseconds(at: 5_000_000_000), equals: 2_000_000_000)
     }
 
     @Test("A stepped time begins with the system's time and advances only in steps, and wall-clock time with it")
@@ -47,10 +49,10 @@ struct LoopClockTests {
         let time = SteppedTime()
         let start = time.now
         let after = NIODeadline.now().uptimeNanoseconds
-        #expect(before <= start && start <= after)
+        expect(before <= start && start <= after)
         time.advance(by: .seconds(86_400))
         time.advance(by: .milliseconds(1))
-        #expect(LoopTime.stepped(time).now() == start + 86_400_001_000_000)
+        expect(LoopTime.stepped(time).now(), equals: start + 86_400_001_000_000)
         var clock = LoopClock()
         clock.synchronize(at: LoopTime.system.now())
         let wall = Double(clock.wallNanoseconds(at: time.now)) / 1e9
@@ -64,10 +66,10 @@ struct LoopClockTests {
         let intoSecond = UInt64(clock.wallNanoseconds(at: 0) % 1_000_000_000)
         let start = 1_000_000_000 - intoSecond
         let first = clock.date(at: start)
-        #expect(clock.date(at: start + 999_999_999) == first)
-        #expect(clock.date(at: start + 1_000_000_000) != first)
+        expect(clock.date(at: start + 999_999_999), equals: first)
+        expect(clock.date(at: start + 1_000_000_000) != first)
         let second = clock.wallNanoseconds(at: start) / 1_000_000_000
-        #expect(first == HTTPDate.render(secondsSinceEpoch: second))
+        expect(first, equals: HTTPDate.render(secondsSinceEpoch: second))
     }
 
     @Test("The dates of two seconds that are asked for in turn are those of their seconds")
@@ -77,7 +79,7 @@ struct LoopClockTests {
         for _ in 0..<2 {
             for seconds in [10, 11, 10, 13, 12, 11] as [UInt64] {
                 let second = clock.wallNanoseconds(at: seconds * 1_000_000_000) / 1_000_000_000
-                #expect(clock.date(at: seconds * 1_000_000_000) == HTTPDate.render(secondsSinceEpoch: second))
+                expect(clock.date(at: seconds * 1_000_000_000), equals: HTTPDate.render(secondsSinceEpoch: second))
             }
         }
     }

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import CloakroomProxy
@@ -12,17 +13,17 @@ struct LoopSnapshotTests {
         let new = try snapshot()
         var reference = SnapshotReference(old)
         reference.retain(old)
-        #expect(old.activeCount == 1)
-        #expect(reference.snapshot === old)
+        expect(old.activeCount, equals: 1)
+        expect(reference.snapshot === old)
         let ended = reference.end()
         let again = reference.end()
-        #expect(ended === old)
-        #expect(again == nil)
+        expect(ended === old)
+        expect(again == nil)
         ended?.release()
         reference.adopt(new)
-        #expect(reference.snapshot === new)
-        #expect(old.activeCount == 0)
-        #expect(new.activeCount == 0)
+        expect(reference.snapshot === new)
+        expect(old.activeCount, equals: 0)
+        expect(new.activeCount, equals: 0)
     }
 
     @Test("The next exchange uses the snapshot in effect by then")
@@ -30,8 +31,8 @@ struct LoopSnapshotTests {
         let new = try snapshot()
         var reference = SnapshotReference(try snapshot())
         reference.retain(new)
-        #expect(reference.snapshot === new)
-        #expect(new.activeCount == 1)
+        expect(reference.snapshot === new)
+        expect(new.activeCount, equals: 1)
     }
 
     @Test("A snapshot is retired when its last exchange has ended, at once without any")
@@ -40,11 +41,11 @@ struct LoopSnapshotTests {
         used.retain()
         var isRetired = false
         used.retire(to: try snapshot()) { isRetired = true }
-        #expect(!isRetired)
+        expect(!isRetired)
         used.release()
-        #expect(isRetired)
+        expect(isRetired)
         var isUnusedRetired = false
         try snapshot().retire(to: try snapshot()) { isUnusedRetired = true }
-        #expect(isUnusedRetired)
+        expect(isUnusedRetired)
     }
 }

@@ -44,21 +44,22 @@ struct TLSFilesTests {
     @Test("Valid files that match have no findings")
     func fine() {
         let clients = ClientCertificateConfiguration(caFile: directory.authorityFile, mode: .required)
-        #expect(findings { $0.listeners = [listener(tls(good, clients: clients))] } == [])
+        expect(findings { $0.listeners = [listener(tls(good, clients: clients))] }, equals: [])
     }
 
     @Test("A certificate that has expired, or is not valid yet, is a warning with its key and the time")
     func validity() {
         let more = CertificateConfiguration(certificateFile: early.certificateFile, keyFile: early.keyFile)
         let found = findings { $0.listeners = [listener(tls(good)), listener(tls(expired, more: [more]))] }
-        #expect(
-            found.map(\.key) == [
+        expect(
+            found.map(\.key),
+            equals: [
                 ["listeners", "1", "tls", "certificateFile"],
                 ["listeners", "1", "tls", "additionalCertificates", "0", "certificateFile"],
             ])
-        #expect(found.allSatisfy { $0.isWarning })
-        #expect(found.first?.message.contains("expired.crt expired on 20") == true, "\(found)")
-        #expect(found.last?.message.contains("early.crt is not valid before 20") == true, "\(found)")
+        expect(found.allSatisfy { $0.isWarning })
+        expect(found.first?.message.contains("expired.crt expired on 20"), equals: true, "\(found)")
+        expect(found.last?.message.contains("early.crt is not valid before 20"), equals: true, "\(found)")
     }
 
     @Test("An expired client certificate for an upstream is a warning too, and so is a CA file without a valid CA")
@@ -71,11 +72,12 @@ struct TLSFilesTests {
             upstream.tls = tls
             configuration.upstreams = [upstream]
         }
-        #expect(
-            found.map(\.key) == [
+        expect(
+            found.map(\.key),
+            equals: [
                 ["upstreams", "api", "tls", "caFile"], ["upstreams", "api", "tls", "certificateFile"],
             ])
-        #expect(found.allSatisfy { $0.isWarning })
+        expect(found.allSatisfy { $0.isWarning })
     }
 
     @Test("One valid CA among several is enough")
@@ -85,17 +87,17 @@ struct TLSFilesTests {
         }
         try directory.write(both.joined(separator: "\n"), to: "both.crt")
         let clients = ClientCertificateConfiguration(caFile: directory.path + "/both.crt", mode: .required)
-        #expect(findings { $0.listeners = [listener(tls(good, clients: clients))] } == [])
+        expect(findings { $0.listeners = [listener(tls(good, clients: clients))] }, equals: [])
     }
 
     @Test("A private key that belongs to another certificate is an error that names both files, at the key's location")
     func otherKey() throws {
         let found = findings { $0.listeners = [listener(tls(good, keyOf: early))] }
-        #expect(found.map(\.key) == [["listeners", "0", "tls", "keyFile"]])
+        expect(found.map(\.key), equals: [["listeners", "0", "tls", "keyFile"]])
         let message = found.first?.message ?? ""
-        #expect(message.contains("good.crt") && message.contains("early.key"), "\(message)")
-        #expect(message.contains("the key belongs to another certificate"), "\(message)")
-        #expect(found.allSatisfy { !$0.isWarning })
+        expect(message.contains("good.crt") && message.contains("early.key"), "\(message)")
+        expect(message.contains("the key belongs to another certificate"), "\(message)")
+        expect(found.allSatisfy { !$0.isWarning })
 
         let upstream = findings { configuration in
             var upstream = UpstreamConfiguration(name: "api", targets: [])
@@ -103,8 +105,8 @@ struct TLSFilesTests {
             upstream.tls?.clientCertificate = .init(certificateFile: good.certificateFile, keyFile: early.keyFile)
             configuration.upstreams = [upstream]
         }
-        #expect(upstream.map(\.key) == [["upstreams", "api", "tls", "keyFile"]])
-        #expect(upstream.allSatisfy { !$0.isWarning })
+        expect(upstream.map(\.key), equals: [["upstreams", "api", "tls", "keyFile"]])
+        expect(upstream.allSatisfy { !$0.isWarning })
     }
 
     @Test("The files of the session store are checked if it is configured")
@@ -113,7 +115,7 @@ struct TLSFilesTests {
             configuration.session.store = .valkey
             configuration.session.valkey.tls = UpstreamTLSConfiguration(caFile: "/nowhere/ca.crt")
         }
-        #expect(found.map(\.key) == [["session", "valkey", "tls", "caFile"]])
-        #expect(findings { $0.session.valkey.tls = UpstreamTLSConfiguration(caFile: "/nowhere/ca.crt") } == [])
+        expect(found.map(\.key), equals: [["session", "valkey", "tls", "caFile"]])
+        expect(findings { $0.session.valkey.tls = UpstreamTLSConfiguration(caFile: "/nowhere/ca.crt") }, equals: [])
     }
 }

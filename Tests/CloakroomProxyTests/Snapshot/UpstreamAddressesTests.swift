@@ -28,7 +28,7 @@ struct UpstreamAddressesTests {
     /// A connection to each name was established, and its addresses are targets.
     private func expand(_ targets: UpstreamTargets, at now: UInt64 = second) async throws {
         for target in targets.targets.targets { targets.established(target, at: try address(1)) }
-        #expect(await targets.resolve(now: now))
+        await expect(targets.resolve(now: now))
     }
 
     private func addresses(_ targets: UpstreamTargets) -> [String] {
@@ -41,17 +41,17 @@ struct UpstreamAddressesTests {
         let targets = try targets(names)
         try await expand(targets)
         names.change(to: [try address(1), try address(2)])
-        #expect(await targets.resolve(now: 60 * second))
-        let new = try #require(targets.targets.targets.last)
-        #expect(addresses(targets) == ["10.0.0.1", "10.0.0.2"] && new.state.word.isDown)
+        await expect(targets.resolve(now: 60 * second))
+        let new = try require(targets.targets.targets.last)
+        expect(addresses(targets) == ["10.0.0.1", "10.0.0.2"] && new.state.word.isDown)
         var turn: UInt32 = 0
         for number in 0..<20 as Range<UInt64> {
             let random = number &* 0x9e37_79b9_7f4a_7c15
             let pick = TargetPicker.pick(targets.board.table, random: random, turn: &turn, now: 60 * second)
-            if case .target(let choice) = pick { #expect(targets.targets.targets[choice.first] !== new) }
+            if case .target(let choice) = pick { expect(targets.targets.targets[choice.first] !== new) }
         }
         targets.board.checked(new.state.identity, isUp: true, now: 60 * second)
-        #expect(new.state.word.isUsable)
+        expect(new.state.word.isUsable)
     }
 
     @Test("Without health checks, a new address gets requests at once")
@@ -60,8 +60,8 @@ struct UpstreamAddressesTests {
         let targets = try targets(names, health: nil)
         try await expand(targets)
         names.change(to: [try address(1), try address(2)])
-        #expect(await targets.resolve(now: 60 * second))
-        #expect(targets.targets.targets.count == 2 && targets.targets.targets.allSatisfy { $0.state.word.isUsable })
+        await expect(targets.resolve(now: 60 * second))
+        expect(targets.targets.targets.count == 2 && targets.targets.targets.allSatisfy { $0.state.word.isUsable })
     }
 
     @Test("The addresses of a name inherit its state: no panic if it is up", arguments: [true, false])
@@ -73,9 +73,9 @@ struct UpstreamAddressesTests {
             _ = targets.board.tick(now: 0, random: 0)
         }
         try await expand(targets)
-        #expect(targets.targets.targets.map(\.state.word.isDown) == [!isUp, !isUp])
+        expect(targets.targets.targets.map(\.state.word.isDown), equals: [!isUp, !isUp])
         let changes = targets.board.tick(now: second, random: 0)
-        #expect(!changes.contains(.panicStarted) && targets.board.isPanicking == !isUp)
+        expect(!changes.contains(.panicStarted) && targets.board.isPanicking == !isUp)
     }
 
     @Test("A target added by a reload needs a passed check if the others are checked already")
@@ -85,15 +85,15 @@ struct UpstreamAddressesTests {
         let more: [UpstreamTargetConfiguration] = [.http("127.0.0.1", 1), .http("127.0.0.1", 2)]
         let next = try targets(names, more, adopting: checked)
         next.activate(now: second)
-        #expect(next.targets.targets.map(\.state.word.isDown) == [false, true])
+        expect(next.targets.targets.map(\.state.word.isDown), equals: [false, true])
         // Checks that begin with the reload are a start, at which targets are up.
         let unchecked = try targets(names, [.http("127.0.0.1", 1)], health: nil)
         let first = try targets(names, more, adopting: unchecked)
         first.activate(now: second)
-        #expect(first.targets.targets.map(\.state.word.isDown) == [false, false])
+        expect(first.targets.targets.map(\.state.word.isDown), equals: [false, false])
         let without = try targets(names, more, health: nil, adopting: checked)
         without.activate(now: second)
-        #expect(without.targets.targets.map(\.state.word.isDown) == [false, false])
+        expect(without.targets.targets.map(\.state.word.isDown), equals: [false, false])
     }
 
     @Test("A response of DNS that arrives after a reload changes nothing")
@@ -112,7 +112,7 @@ struct UpstreamAddressesTests {
         let configuration = old.configuration
         let middle = try UpstreamTargets(
             configuration, adopting: old, resolver: slow, logger: RecordedLog().logger)
-        #expect(await !middle.resolve(now: 60 * second), "not in effect yet")
+        await expect(!middle.resolve(now: 60 * second), "not in effect yet")
         middle.activate(now: 60 * second)
         async let result = middle.resolve(now: 60 * second)
         // Other weights: the shared state must keep those of the latest configuration.
@@ -124,10 +124,10 @@ struct UpstreamAddressesTests {
         new.activate(now: 60 * second)
         gate.open()
         let hasChanged = await result
-        #expect(!hasChanged)
-        #expect(addresses(middle) == ["10.0.0.1"] && addresses(new) == ["10.0.0.1"])
-        #expect(state.word.isDraining)
-        #expect(new.targets.targets[0].state === state)
+        expect(!hasChanged)
+        expect(addresses(middle) == ["10.0.0.1"] && addresses(new) == ["10.0.0.1"])
+        expect(state.word.isDraining)
+        expect(new.targets.targets[0].state === state)
     }
 
     @Test("A response of DNS between the preparation of a reload and its start is not lost")
@@ -136,11 +136,11 @@ struct UpstreamAddressesTests {
         let old = try targets(names)
         let new = try targets(names, adopting: old)
         try await expand(old)
-        #expect(addresses(new).isEmpty)
+        expect(empty: addresses(new))
         new.activate(now: 2 * second)
-        #expect(addresses(new) == ["10.0.0.1"])
-        #expect(new.targets.targets[0].state === old.targets.targets[0].state)
-        #expect(new.addressAge(of: 0, now: 3 * second) == 2 * second)
+        expect(addresses(new), equals: ["10.0.0.1"])
+        expect(new.targets.targets[0].state === old.targets.targets[0].state)
+        expect(new.addressAge(of: 0, now: 3 * second), equals: 2 * second)
     }
 
     @Test("Each configured target has an entry before a name with many addresses has several, also after a reload")
@@ -149,17 +149,17 @@ struct UpstreamAddressesTests {
         let names = FakeNames(many)
         let alone = try targets(names)
         try await expand(alone)
-        #expect(alone.targets.targets.count == 256)
+        expect(alone.targets.targets.count, equals: 256)
         let configured: [UpstreamTargetConfiguration] =
             [.http("api.test", 80)] + (1...62).map { .http("127.0.0.1", $0) } + [.http("other.test", 80)]
         let targets = try targets(names, configured, adopting: alone)
         targets.activate(now: second)
         var counts = configured.indices.map { index in targets.targets.targets.filter { $0.index == index }.count }
-        #expect(counts == [193] + Array(repeating: 1, count: 63))
+        expect(counts, equals: [193] + Array(repeating: 1, count: 63))
         for target in targets.targets.targets { targets.established(target, at: try address(1)) }
-        #expect(await targets.resolve(now: 60 * second))
+        await expect(targets.resolve(now: 60 * second))
         counts = configured.indices.map { index in targets.targets.targets.filter { $0.index == index }.count }
-        #expect(counts == [97] + Array(repeating: 1, count: 62) + [97])
+        expect(counts, equals: [97] + Array(repeating: 1, count: 62) + [97])
     }
 
     @Test("A name that is not resolved for 10 intervals is reported once, without scheme and port")
@@ -169,19 +169,19 @@ struct UpstreamAddressesTests {
             .targets(.http("api.test", 80), .http("api.test", 81)).makeConfig()
         let upstream = config.upstreams[0]
         for target in upstream.targets.targets.targets { upstream.targets.established(target, at: try address(1)) }
-        #expect(await upstream.targets.resolve(now: second))
-        #expect(upstream.status(now: 300 * second).staleNames == [])
-        #expect(upstream.status(now: 302 * second).staleNames == ["api.test"])
+        await expect(upstream.targets.resolve(now: second))
+        expect(upstream.status(now: 300 * second).staleNames, equals: [])
+        expect(upstream.status(now: 302 * second).staleNames, equals: ["api.test"])
     }
 
     @Test("The age of a name is the time since the last response with addresses")
     func age() async throws {
         let names = FakeNames([try address(1)])
         let targets = try targets(names)
-        #expect(targets.addressAge(of: 0, now: second) == 0)
+        expect(targets.addressAge(of: 0, now: second), equals: 0)
         try await expand(targets)
         names.breakDown()
-        #expect(await !targets.resolve(now: 100 * second))
-        #expect(targets.addressAge(of: 0, now: 101 * second) == 100 * second)
+        await expect(!targets.resolve(now: 100 * second))
+        expect(targets.addressAge(of: 0, now: 101 * second), equals: 100 * second)
     }
 }

@@ -35,26 +35,26 @@ struct UpstreamTargetsTests {
         let state = targets.started(0, now: now)
         targets.record(0, .timedOut, Rejected(), now: now)
         targets.ended(0, state, .connectFailed, startedAt: now, now: now)
-        #expect(Set(pick(targets, now: now)) == [1])
-        let failed = try #require(targets.targets.target(configured: 0))
-        #expect(failed.status(now: now).circuit == .open)
-        #expect(failed.failures.last?.reason == "the connection attempt timed out")
-        #expect(failed.state.inFlight == 0)
-        #expect(log.lines("message", "upstream connection failed").count == 1)
-        #expect(targets.targets.target(configured: 1)?.status(now: now).circuit == .closed)
+        expect(Set(pick(targets, now: now)), equals: [1])
+        let failed = try require(targets.targets.target(configured: 0))
+        expect(failed.status(now: now).circuit, equals: .open)
+        expect(failed.failures.last?.reason, equals: "the connection attempt timed out")
+        expect(failed.state.inFlight, equals: 0)
+        expect(log.lines("message", "upstream connection failed").count, equals: 1)
+        expect(targets.targets.target(configured: 1)?.status(now: now).circuit, equals: .closed)
         targets.connected(0, now: now)
-        #expect(failed.status(now: now).circuit == .closed)
+        expect(failed.status(now: now).circuit, equals: .closed)
     }
 
     @Test("A failure found by a request also applies to identity calls until its back-off ends")
     func requestFailure() throws {
         let targets = try self.targets(2)
         let second: UInt64 = 1_000_000_000
-        let first = try #require(targets.targets.target(configured: 0))
+        let first = try require(targets.targets.target(configured: 0))
         targets.board.connectFailed(first.state, startedAt: second, now: second, random: 0)
-        #expect(targets.order(now: second).first == 1)
-        #expect(targets.order(now: 2 * second - 1_000_000).first == 1)
-        #expect(Set(targets.order(now: second)) == [0, 1])
+        expect(targets.order(now: second).first, equals: 1)
+        expect(targets.order(now: 2 * second - 1_000_000).first, equals: 1)
+        expect(Set(targets.order(now: second)), equals: [0, 1])
     }
 
     @Test("A reload that changes nothing keeps the targets; one that adds a target keeps the states of the others")
@@ -62,13 +62,13 @@ struct UpstreamTargetsTests {
         let logger = RecordedLog().logger
         let configuration = try GatewaySetup().makeConfig().configuration
         let first = try UpstreamTargets.make(configuration, keeping: [], logger: logger)
-        #expect(try UpstreamTargets.make(configuration, keeping: first, logger: logger)[0] === first[0])
+        try expect(UpstreamTargets.make(configuration, keeping: first, logger: logger)[0] === first[0])
         var other = configuration
         other.upstreams[0].targets.append(.http("127.0.0.1", 2))
         let second = try UpstreamTargets.make(other, keeping: first, logger: logger)
-        #expect(second[0] !== first[0])
-        #expect(second[0].targets.target(configured: 0)?.state === first[0].targets.target(configured: 0)?.state)
-        #expect(second[0].targets.targets.count == 2)
+        expect(second[0] !== first[0])
+        expect(second[0].targets.target(configured: 0)?.state === first[0].targets.target(configured: 0)?.state)
+        expect(second[0].targets.targets.count, equals: 2)
     }
 
     @Test("A failure found by one event loop applies to the others: each skips a failed target")
@@ -87,13 +87,13 @@ struct UpstreamTargetsTests {
                     var longest = Duration.zero
                     for _ in 0..<64 where longest < .seconds(3) {
                         let start = ContinuousClock.now
-                        #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
+                        try await expect(gateway.client().exchange(Ask.get()).text, equals: "ok")
                         longest = max(longest, ContinuousClock.now - start)
                     }
                     #expect(longest > .seconds(3))
                     let others = ContinuousClock.now
                     // Within the back-off of 1 s, or slightly later: connections are spread over the loops.
-                    for _ in 0..<12 { #expect(try await gateway.client().exchange(Ask.get()).text == "ok") }
+                    for _ in 0..<12 { try await expect(gateway.client().exchange(Ask.get()).text, equals: "ok") }
                     #expect(ContinuousClock.now - others < .seconds(7))
                 }
         }

@@ -81,8 +81,8 @@ struct FieldRule: Sendable, CustomTestStringConvertible {
     /// - Parameter arrives: The values of fields of the response that the client receives, besides the body `ok`.
     init(_ description: String, arrives: [String: [String]], _ adjustRule: (inout FieldRule) -> Void) {
         self.init(description, adjustRule) { outcome in
-            #expect(outcome.response.body == "ok")
-            for (name, values) in arrives { #expect(outcome.response[name] == values, "\(name)") }
+            expect(outcome.response.body, equals: "ok")
+            for (name, values) in arrives { expect(outcome.response[name], equals: values, "\(name)") }
         }
     }
 

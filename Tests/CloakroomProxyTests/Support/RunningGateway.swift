@@ -63,7 +63,7 @@ struct RunningGateway: Sendable {
     /// what follows from the deadlines has been sent.
     /// - Parameter step: The time between two checks of the deadlines; `nil` for one check at the end.
     func advance(_ duration: Duration, inStepsOf step: Duration? = nil) async throws {
-        let time = try #require(self.time, "the gateway was set up without steppedTime()")
+        let time = try require(self.time, "the gateway was set up without steppedTime()")
         await settle()
         var left = duration
         while left > .zero {

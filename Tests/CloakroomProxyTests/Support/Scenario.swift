@@ -50,7 +50,7 @@ struct Scenario: Sendable, CustomTestStringConvertible {
             _ request: String, _ status: Int? = nil, _ code: String? = nil, reason: String? = nil, text: String? = nil,
             line: String? = nil, has fields: [String] = [], lacks absent: [String] = []
         ) -> Step {
-            var expected = expect(status, code, reason, text, fields, absent)
+            var expected = response(status, code, reason, text, fields, absent)
             expected.line = line
             return .requests([request], expected, isEachAlone: false)
         }
@@ -65,7 +65,7 @@ struct Scenario: Sendable, CustomTestStringConvertible {
             _ requests: [String], _ status: Int? = nil, _ code: String? = nil, reason: String? = nil,
             text: String? = nil, has fields: [String] = [], lacks absent: [String] = []
         ) -> Step {
-            .requests(requests, expect(status, code, reason, text, fields, absent), isEachAlone: false)
+            .requests(requests, response(status, code, reason, text, fields, absent), isEachAlone: false)
         }
 
         /// Sends each request on its own connection.
@@ -73,10 +73,10 @@ struct Scenario: Sendable, CustomTestStringConvertible {
             _ requests: [String], _ status: Int? = nil, _ code: String? = nil, reason: String? = nil,
             text: String? = nil, has fields: [String] = [], lacks absent: [String] = []
         ) -> Step {
-            .requests(requests, expect(status, code, reason, text, fields, absent), isEachAlone: true)
+            .requests(requests, response(status, code, reason, text, fields, absent), isEachAlone: true)
         }
 
-        private static func expect(
+        private static func response(
             _ status: Int?, _ code: String?, _ reason: String?, _ text: String?, _ fields: [String], _ absent: [String]
         ) -> Expectation {
             var expected = Expectation(has: fields, lacks: absent, text: text)

@@ -11,7 +11,7 @@ struct ConnectionReuseTests {
     private static func reused(_ name: String, _ response: String) -> Scenario {
         Scenario(
             name, on: .replying(response), .each([Ask.get("/public/1"), Ask.get("/public/2")], 200, text: "ok"),
-            .run { #expect($0.upstream.connections.count == 1) },
+            .run { expect($0.upstream.connections.count, equals: 1) },
             sent: ["GET /public/1 HTTP/1.1", "GET /public/2 HTTP/1.1"])
     }
 
@@ -22,7 +22,7 @@ struct ConnectionReuseTests {
             on: GatewaySetup([.request, .send(response)], [.request, .send(Reply.ok)]),
             .ask(Ask.get(), status, text: text), .ok(),
             .run {
-                #expect($0.upstream.connections.count == 2)
+                expect($0.upstream.connections.count, equals: 2)
                 try await $0.upstream.closed()
             })
     }
@@ -45,9 +45,9 @@ struct ConnectionReuseTests {
     func keepAliveTimeout() async throws {
         let response = "HTTP/1.1 200 OK\r\nKeep-Alive: timeout=5\r\nContent-Length: 2\r\n\r\nok"
         try await GatewaySetup.replying(response).steppedTime().run { gateway, client in
-            #expect(try await client.exchange(Ask.get()).text == "ok")
+            try await expect(client.exchange(Ask.get()).text, equals: "ok")
             try await gateway.advance(.milliseconds(3_900))
-            #expect(gateway.upstream.connections.first?.isClosed == false)
+            expect(gateway.upstream.connections.first?.isClosed, equals: false)
             try await gateway.advance(.milliseconds(200))
             try await gateway.upstream.closed()
         }
@@ -60,11 +60,11 @@ struct ConnectionReuseTests {
             [.request, .send(Reply.ok), .wait(gate), .send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")],
             [.request, .send(Reply.ok)]
         ).run { gateway, client in
-            #expect(try await client.exchange(Ask.get()).text == "ok")
+            try await expect(client.exchange(Ask.get()).text, equals: "ok")
             gate.open()
             try await gateway.upstream.closed()
-            #expect(try await client.exchange(Ask.get()).text == "ok")
-            #expect(gateway.upstream.connections.count == 2)
+            try await expect(client.exchange(Ask.get()).text, equals: "ok")
+            expect(gateway.upstream.connections.count, equals: 2)
         }
     }
 
@@ -79,17 +79,17 @@ struct ConnectionReuseTests {
             moment == "with the response"
             ? [.request, .send(Reply.ok + excess)] : once + [.wait(gate), .send(excess)]
         try await GatewaySetup(first, once, once, once + once).steppedTime().run { gateway in
-            func asks() async throws { #expect(try await gateway.client().exchange(Ask.get()).text == "ok") }
+            func asks() async throws { try await expect(gateway.client().exchange(Ask.get()).text, equals: "ok") }
             try await asks()
             gate.open()
             try await gateway.upstream.closed()
             try await asks()
             try await asks()
-            #expect(gateway.upstream.connections.count == 3)
+            expect(gateway.upstream.connections.count, equals: 3)
             try await gateway.advance(.seconds(61))
             try await asks()
             try await asks()
-            #expect(gateway.upstream.connections.count == 4)
+            expect(gateway.upstream.connections.count, equals: 4)
         }
     }
 
@@ -101,13 +101,13 @@ struct ConnectionReuseTests {
         try await GatewaySetup(first, once + once, once).steppedTime().run { gateway in
             async let response = gateway.client().exchange(Ask.get())
             try await eventually("the request") { gateway.upstream.connections.first?.requests.count == 1 }
-            #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
+            try await expect(gateway.client().exchange(Ask.get()).text, equals: "ok")
             both.open()
-            #expect(try await response.text == "ok")
+            try await expect(response.text, equals: "ok")
             gate.open()
             try await gateway.upstream.closed()
-            #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
-            #expect(gateway.upstream.connections.count == 3)
+            try await expect(gateway.client().exchange(Ask.get()).text, equals: "ok")
+            expect(gateway.upstream.connections.count, equals: 3)
         }
     }
 
@@ -119,7 +119,7 @@ struct ConnectionReuseTests {
                 $0.timeouts.bodyIdle = .milliseconds(500)
             }
             .run { gateway in
-                #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
+                try await expect(gateway.client().exchange(Ask.get()).text, equals: "ok")
                 try await gateway.upstream.closed()
             }
     }
@@ -139,8 +139,8 @@ struct ConnectionReuseTests {
             on: GatewaySetup(stale, [.request, .send(Reply.ok)]), .ok(), .ask(ask(method), 200),
             .run {
                 let connections = $0.upstream.connections
-                #expect(connections.count == 2)
-                #expect(connections.last?.requests.map(\.line) == ["\(method) /public/a HTTP/1.1"])
+                expect(connections.count, equals: 2)
+                expect(connections.last?.requests.map(\.line), equals: ["\(method) /public/a HTTP/1.1"])
             }, metrics: ["cloakroom_upstream_retries_total{outcome=\"sent\",reason=\"stale\",upstream=\"api\"} 1"])
     }
 
@@ -150,7 +150,7 @@ struct ConnectionReuseTests {
     {
         Scenario(
             name, on: GatewaySetup(script, [.request, .send(Reply.ok)]), .ok(), .ask(request, 502),
-            .run { #expect($0.upstream.connections.count == 1) }, sent: ["…", "…"])
+            .run { expect($0.upstream.connections.count, equals: 1) }, sent: ["…", "…"])
     }
 
     /// The first request on a new connection that is closed.

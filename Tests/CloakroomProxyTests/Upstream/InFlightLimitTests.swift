@@ -25,11 +25,11 @@ struct InFlightLimitTests {
             for (index, gate) in gates.enumerated() {
                 _ = try await gateway.upstream.request(index)
                 try await Task.sleep(for: .milliseconds(50))
-                #expect(gateway.upstream.requests.count == index + 1)
+                expect(gateway.upstream.requests.count, equals: index + 1)
                 gate.open()
             }
-            for client in clients { #expect(try await client.response().text == "ok") }
-            #expect(gateway.upstream.requests.map(\.line).first == "GET /public/0 HTTP/1.1")
+            for client in clients { try await expect(client.response().text, equals: "ok") }
+            expect(gateway.upstream.requests.map(\.line).first, equals: "GET /public/0 HTTP/1.1")
         }
     }
 
@@ -48,7 +48,7 @@ struct InFlightLimitTests {
                     for _ in 0..<12 {
                         group.addTask {
                             let client = try await gateway.client()
-                            for _ in 0..<20 { #expect(try await client.exchange(Ask.get()).status == 200) }
+                            for _ in 0..<20 { try await expect(client.exchange(Ask.get()).status, equals: 200) }
                         }
                     }
                     try await group.waitForAll()
@@ -76,13 +76,14 @@ struct InFlightLimitTests {
                 try await leaving.close()
                 await gateway.settle()
                 gate.open()
-                #expect(try await first.response().text == "ok")
-                #expect(try await last.response().text == "ok")
-                #expect(
-                    gateway.upstream.requests.map(\.line) == [
+                try await expect(first.response().text, equals: "ok")
+                try await expect(last.response().text, equals: "ok")
+                expect(
+                    gateway.upstream.requests.map(\.line),
+                    equals: [
                         "GET /public/first HTTP/1.1", "GET /public/last HTTP/1.1",
                     ])
-                #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
+                try await expect(gateway.client().exchange(Ask.get()).text, equals: "ok")
             }
     }
 }

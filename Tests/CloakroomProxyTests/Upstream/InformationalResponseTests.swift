@@ -11,15 +11,15 @@ struct InformationalResponseTests {
         try await GatewaySetup([.request, .send("HTTP/1.1 100 Continue\r\n\r\n" + Reply.ok), .again]).run {
             gateway, client async throws in
             client.send(Self.expecting + "Content-Length: 5\r\n\r\n")
-            #expect(try await client.response().status == 100)
+            try await expect(client.response().status, equals: 100)
             await gateway.settle()
-            #expect(gateway.upstream.connections.isEmpty)
+            expect(empty: gateway.upstream.connections)
             client.send("hello")
             // A 100 of the upstream, which was not asked for it, is dropped.
-            #expect(try await client.response().text == "ok")
-            #expect(gateway.upstream.requests[0].values("Expect").isEmpty)
-            #expect(gateway.upstream.requests[0].text == "hello")
-            #expect(try await client.exchange(Ask.get()).status == 200)
+            try await expect(client.response().text, equals: "ok")
+            expect(empty: gateway.upstream.requests[0].values("Expect"))
+            expect(gateway.upstream.requests[0].text, equals: "hello")
+            try await expect(client.exchange(Ask.get()).status, equals: 200)
         }
     }
 
@@ -30,12 +30,12 @@ struct InformationalResponseTests {
             let fields = HTTP2Fields.post("/public/a", ("content-length", "5"), ("expect", "100-continue"))
             client.send(.headers(1, fields, ends: false))
             try await eventually("100") { client.stream(1).interim == ["100"] }
-            #expect(gateway.upstream.connections.isEmpty)
+            expect(empty: gateway.upstream.connections)
             client.send(.data(1, "hello", ends: true))
             let response = try await client.response(1)
-            #expect(response.text == "ok")
-            #expect(response.interim == ["100"])
-            #expect(gateway.upstream.requests[0].values("Expect").isEmpty)
+            expect(response.text, equals: "ok")
+            expect(response.interim, equals: ["100"])
+            expect(empty: gateway.upstream.requests[0].values("Expect"))
         }
     }
 
@@ -45,14 +45,14 @@ struct InformationalResponseTests {
         let unknown = "HTTP/1.1 199 Whatever\r\n\r\n"
         try await GatewaySetup([.request, .send(hints + unknown + hints + Reply.ok), .again]).run { gateway, client in
             let first = try await client.exchange(Ask.get())
-            #expect(first.status == 103)
-            #expect(first["Link"] == "</a.css>; rel=preload")
-            #expect(first.values("Connection").isEmpty)
-            #expect(try await client.response().status == 199)
-            #expect(try await client.response().status == 103)
-            #expect(try await client.response().text == "ok")
-            #expect(try await client.exchange(Ask.get()).status == 103)
-            #expect(gateway.upstream.connections.count == 1)
+            expect(first.status, equals: 103)
+            expect(first["Link"], equals: "</a.css>; rel=preload")
+            expect(empty: first.values("Connection"))
+            try await expect(client.response().status, equals: 199)
+            try await expect(client.response().status, equals: 103)
+            try await expect(client.response().text, equals: "ok")
+            try await expect(client.exchange(Ask.get()).status, equals: 103)
+            expect(gateway.upstream.connections.count, equals: 1)
         }
     }
 

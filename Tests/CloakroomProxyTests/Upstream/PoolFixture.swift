@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @testable import CloakroomProxy
@@ -77,14 +78,14 @@ final class PoolFixture {
     }
 
     func establish(_ waiter: Int, _ target: Int = 0, streams: Int = 1) throws -> PooledTestConnection {
-        let connection = connection(try #require(lease(waiter, target).attempt), to: target)
-        try #require(machine.connected(connection, streams: streams) == .handOver(connection, to: waiter))
+        let connection = connection(try require(lease(waiter, target).attempt), to: target)
+        try require(machine.connected(connection, streams: streams) == .handOver(connection, to: waiter))
         return connection
     }
 
     func establishIdle(_ target: Int = 0) throws -> PooledTestConnection {
         let connection = try establish(-1, target)
-        try #require(machine.released(connection) == .keep(connection))
+        try require(machine.released(connection) == .keep(connection))
         return connection
     }
 

@@ -33,7 +33,7 @@ struct ResponseFramingTests {
                 "A response to HEAD has no body, whatever its fields contain", on: responding(head, Reply.ok),
                 .ask(
                     "HEAD /public/a HTTP/1.1\r\nHost: a\r\n\r\n", 200, has: ["Content-Length: 5000", "ETag: \"a\""]),
-                .ok(), .run { #expect($0.upstream.connections.count == 1) }),
+                .ok(), .run { expect($0.upstream.connections.count, equals: 1) }),
             bodiless(204, Reply.noContent),
             bodiless(304, "HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\nContent-Length: 77\r\n\r\n"),
             bodiless(304, "HTTP/1.1 304 Not Modified\r\nTransfer-Encoding: chunked\r\n\r\n"),
@@ -41,7 +41,7 @@ struct ResponseFramingTests {
                 "A chunked response stays chunked (RFC 9112 §7.1)", on: .replying(chunked),
                 .ask(Ask.get(), 200, text: "abc0123456789abcdef", has: ["Transfer-Encoding: chunked"]),
                 .ask(Ask.get(), 200, text: "abc0123456789abcdef", has: ["Transfer-Encoding: chunked"]),
-                .run { #expect($0.upstream.connections.count == 1) }),
+                .run { expect($0.upstream.connections.count, equals: 1) }),
             Scenario(
                 "A chunked response is sent to an HTTP/1.0 client without chunks, and the connection ends",
                 on: .replying(chunked),
@@ -90,7 +90,7 @@ struct ResponseFramingTests {
     func cut(response: String) async throws {
         try await GatewaySetup([.request, .send(response), .close]).run { gateway, client in
             let cut = await #expect(throws: ResponseTruncated.self) { try await client.exchange(Ask.get()) }
-            #expect(cut?.response.map { $0.status == 200 && $0.text.hasPrefix("abc") } == true)
+            expect(cut?.response.map { $0.status == 200 && $0.text.hasPrefix("abc") }, equals: true)
             try await client.closed()
         }
     }
@@ -108,7 +108,7 @@ struct ResponseFramingTests {
             try await eventually("the first bytes") { client.unread.hasSuffix("abc") }
             gate.open()
             try await client.closed()
-            #expect(client.wasReset)
+            expect(client.wasReset)
         }
     }
 
@@ -121,12 +121,12 @@ struct ResponseFramingTests {
             ]
         ).run { gateway, client in
             let early = try await client.exchange(Ask.get())
-            #expect(early.status == 103)
-            #expect(early.reason.isEmpty)
+            expect(early.status, equals: 103)
+            expect(empty: early.reason)
             let response = try await client.response()
-            #expect(response.status == 200)
-            #expect(response.reason.isEmpty)
-            #expect(try await client.exchange(Ask.get()).status == 299)
+            expect(response.status, equals: 200)
+            expect(empty: response.reason)
+            try await expect(client.exchange(Ask.get()).status, equals: 299)
         }
     }
 }

@@ -12,11 +12,11 @@ struct UpstreamConnectionStateMachineTests {
     func incompleteRequest() {
         var early = Connection()
         early.machine.begin(.to())
-        #expect(early.receive("HTTP/1.1 204 No Content\r\n\r\n") == ["head 204 none", "end, not reusable"])
+        expect(early.receive("HTTP/1.1 204 No Content\r\n\r\n"), equals: ["head 204 none", "end, not reusable"])
         var inactive = Connection()
         inactive.isActive = false
         inactive.begin()
-        #expect(inactive.receive("HTTP/1.1 204 No Content\r\n\r\n") == ["head 204 none", "end, not reusable"])
+        expect(inactive.receive("HTTP/1.1 204 No Content\r\n\r\n"), equals: ["head 204 none", "end, not reusable"])
     }
 
     @Test("More than 4,096 interim responses to a request fail it")
@@ -25,13 +25,13 @@ struct UpstreamConnectionStateMachineTests {
         let interim = "HTTP/1.1 103 Early Hints\r\n\r\n"
         for _ in 0..<2 {
             connection.begin()
-            #expect(connection.receive(String(repeating: interim, count: 4_096)).last == "informational 103")
-            #expect(connection.receive("HTTP/1.1 204 No Content\r\n\r\n").last == "end, reusable")
+            expect(connection.receive(String(repeating: interim, count: 4_096)).last, equals: "informational 103")
+            expect(connection.receive("HTTP/1.1 204 No Content\r\n\r\n").last, equals: "end, reusable")
         }
         connection.begin()
         let received = connection.receive(String(repeating: interim, count: 4_097))
-        #expect(received.count == 4_097)
-        #expect(received.last == "fail invalidResponse")
+        expect(received.count, equals: 4_097)
+        expect(received.last, equals: "fail invalidResponse")
     }
 
     private static let chunked =
@@ -58,7 +58,7 @@ struct UpstreamConnectionStateMachineTests {
                 while let action = connection.nextStep() {
                     guard case .fail = action else { continue }
                     // Only the number of interim responses is limited.
-                    #expect(start.isEmpty)
+                    expect(empty: start)
                     return nil
                 }
                 return connection.machine.inboundStorage
@@ -75,7 +75,7 @@ struct UpstreamConnectionStateMachineTests {
             return { read in
                 var read = read
                 guard connection.machine.received(&read) == .read else {
-                    #expect(connection.machine.inboundStorage == 0)
+                    expect(connection.machine.inboundStorage, equals: 0)
                     return nil
                 }
                 while connection.nextStep() != nil {}
@@ -88,14 +88,14 @@ struct UpstreamConnectionStateMachineTests {
     func removedFields() {
         let token = Secret("0123456789")
         var connection = Connection.begun(.to(secrets: InjectedSecrets(apiToken: token, authorization: nil)))
-        #expect(
-            connection.receive("HTTP/1.1 204 No Content\r\nX-A: 0123456789\r\n\r\n")
-                == ["head 204 none", "end, reusable"])
-        #expect(connection.machine.takeRemovedFields()?.injectedValues == 1)
-        #expect(connection.machine.takeRemovedFields() == nil)
+        expect(
+            connection.receive("HTTP/1.1 204 No Content\r\nX-A: 0123456789\r\n\r\n"),
+            equals: ["head 204 none", "end, reusable"])
+        expect(connection.machine.takeRemovedFields()?.injectedValues, equals: 1)
+        expect(connection.machine.takeRemovedFields(), equals: nil)
         connection.begin(.to(secrets: InjectedSecrets(apiToken: token, authorization: nil)))
-        #expect(connection.receive("HTTP/1.1 101 A\r\nX-A: 0123456789\r\n\r\n") == ["fail invalidResponse"])
-        #expect(connection.machine.takeRemovedFields()?.injectedValues == 1)
+        expect(connection.receive("HTTP/1.1 101 A\r\nX-A: 0123456789\r\n\r\n"), equals: ["fail invalidResponse"])
+        expect(connection.machine.takeRemovedFields()?.injectedValues, equals: 1)
     }
 
     // MARK: - Tunnels
@@ -105,14 +105,14 @@ struct UpstreamConnectionStateMachineTests {
     @Test("After a requested upgrade all bytes belong to the tunnel, and the connection ends with it")
     func tunnel() {
         var connection = Connection.begun(.to(upgrade: .webSocketUpgrade))
-        #expect(connection.machine.inputClosed() == false)
-        #expect(connection.receive(Self.upgrade + "ab") == ["upgrade 101", "body ab"])
-        #expect(connection.receive("HTTP/1.1") == ["body HTTP/1.1"])
-        #expect(connection.machine.inputClosed() == true)
-        #expect(connection.machine.closed() == .endTunnel)
+        expect(connection.machine.inputClosed(), equals: false)
+        expect(connection.receive(Self.upgrade + "ab"), equals: ["upgrade 101", "body ab"])
+        expect(connection.receive("HTTP/1.1"), equals: ["body HTTP/1.1"])
+        expect(connection.machine.inputClosed(), equals: true)
+        expect(connection.machine.closed(), equals: .endTunnel)
         // The exchange ends it.
-        #expect(connection.machine.cancel() == true)
-        #expect(connection.machine.isClosed)
+        expect(connection.machine.cancel(), equals: true)
+        expect(connection.machine.isClosed)
     }
 
     // MARK: - Ends
@@ -121,55 +121,55 @@ struct UpstreamConnectionStateMachineTests {
     func untilClose() {
         let head = "HTTP/1.1 200 OK\r\n\r\n"
         var connection = Connection.begun()
-        #expect(connection.receive(head + "ab") == ["head 200 untilClose", "body ab"])
-        #expect(connection.machine.closed() == .endResponse)
+        expect(connection.receive(head + "ab"), equals: ["head 200 untilClose", "body ab"])
+        expect(connection.machine.closed(), equals: .endResponse)
         var reset = Connection.begun()
-        #expect(reset.receive(head + "ab") == ["head 200 untilClose", "body ab"])
+        expect(reset.receive(head + "ab"), equals: ["head 200 untilClose", "body ab"])
         reset.machine.errorCaught()
-        #expect(reset.machine.closed() == .fail(.closedDuringResponse, isStale: false))
+        expect(reset.machine.closed(), equals: .fail(.closedDuringResponse, isStale: false))
         var short = Connection.begun()
-        #expect(
-            short.receive("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab") == ["head 200 length(5)", "body ab"])
-        #expect(short.machine.closed() == .fail(.closedDuringResponse, isStale: false))
+        expect(
+            short.receive("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab"), equals: ["head 200 length(5)", "body ab"])
+        expect(short.machine.closed(), equals: .fail(.closedDuringResponse, isStale: false))
     }
 
     @Test("Rule 148: bytes on a connection without an exchange are never read; an empty read has none")
     func unsolicited() {
         var idle = Connection.reused()
-        #expect(idle.receive("").isEmpty && !idle.machine.hasExcessBytes)
-        #expect(idle.receive("HTTP/1.1 200 OK\r\n\r\n") == ["closeIdle"])
-        #expect(idle.machine.hasExcessBytes)
-        #expect(idle.receive("a") == ["close"])
-        #expect(idle.machine.evict() == false)
+        expect(idle.receive("").isEmpty && !idle.machine.hasExcessBytes)
+        expect(idle.receive("HTTP/1.1 200 OK\r\n\r\n"), equals: ["closeIdle"])
+        expect(idle.machine.hasExcessBytes)
+        expect(idle.receive("a"), equals: ["close"])
+        expect(idle.machine.evict(), equals: false)
         var timedOut = Connection.reused()
-        #expect(timedOut.receive("HTTP/1.1 408 Request Timeout\r\n\r\n") == ["closeIdle"])
-        #expect(!timedOut.machine.hasExcessBytes)
+        expect(timedOut.receive("HTTP/1.1 408 Request Timeout\r\n\r\n"), equals: ["closeIdle"])
+        expect(!timedOut.machine.hasExcessBytes)
         var new = Connection()
-        #expect(new.receive("a") == ["close"])
+        expect(new.receive("a"), equals: ["close"])
     }
 
     @Test("A cancelled exchange closes its connection, and the remaining bytes are not delivered")
     func cancelled() {
         var connection = Connection.begun()
         var bytes = ByteBuffer(string: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab")
-        #expect(connection.machine.received(&bytes) == .read)
-        #expect(bytes.readableBytes == 0)
-        #expect(connection.next() == "head 200 length(2)")
-        #expect(connection.machine.cancel() == true)
-        #expect(connection.next() == nil)
-        #expect(connection.machine.cancel() == false)
-        #expect(connection.machine.closed() == .ignore)
+        expect(connection.machine.received(&bytes), equals: .read)
+        expect(bytes.readableBytes, equals: 0)
+        expect(connection.next(), equals: "head 200 length(2)")
+        expect(connection.machine.cancel(), equals: true)
+        expect(connection.next(), equals: nil)
+        expect(connection.machine.cancel(), equals: false)
+        expect(connection.machine.closed(), equals: .ignore)
     }
 
     @Test("An idle connection is removed once: by its pool, or because it is closed")
     func idle() {
         var evicted = Connection.reused()
-        #expect(evicted.machine.evict() == true)
-        #expect(evicted.machine.closed() == .ignore)
+        expect(evicted.machine.evict(), equals: true)
+        expect(evicted.machine.closed(), equals: .ignore)
         var closed = Connection.reused()
-        #expect(closed.machine.cancel() == false)
-        #expect(closed.machine.closed() == .discardIdle)
-        #expect(closed.machine.evict() == false)
+        expect(closed.machine.cancel(), equals: false)
+        expect(closed.machine.closed(), equals: .discardIdle)
+        expect(closed.machine.evict(), equals: false)
     }
 }
 
@@ -193,7 +193,7 @@ private struct Connection {
     /// A connection that has served an exchange.
     static func reused() -> Connection {
         var connection = begun()
-        #expect(connection.receive("HTTP/1.1 204 No Content\r\n\r\n").last == "end, reusable")
+        expect(connection.receive("HTTP/1.1 204 No Content\r\n\r\n").last, equals: "end, reusable")
         connection.machine.becomeIdle()
         return connection
     }

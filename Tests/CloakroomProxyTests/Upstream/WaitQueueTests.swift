@@ -22,29 +22,29 @@ struct WaitQueueTests {
                     model.append((Int(now), id, now, deadline))
                 case 5:
                     let removed = queue.popFirst()
-                    #expect(removed?.waiter == model.first?.waiter)
+                    expect(removed?.waiter, equals: model.first?.waiter)
                     if !model.isEmpty { left.append(model.removeFirst().id) }
                 case 6, 7:
                     guard let index = model.indices.randomElement(using: &generator) else { continue }
                     let removed = queue.remove(model[index].id)
-                    #expect(removed?.waiter == model[index].waiter)
-                    #expect(removed?.slot == model[index].waiter % 5)
-                    #expect(removed?.hasPlace == (model[index].waiter % 2 == 0))
+                    expect(removed?.waiter, equals: model[index].waiter)
+                    expect(removed?.slot, equals: model[index].waiter % 5)
+                    expect(removed?.hasPlace, equals: (model[index].waiter % 2 == 0))
                     left.append(model.remove(at: index).id)
                 case 8:
-                    if let id = left.randomElement(using: &generator) { #expect(queue.remove(id) == nil) }
+                    if let id = left.randomElement(using: &generator) { expect(queue.remove(id) == nil) }
                 default:
                     var expired: [Int] = []
                     while let removed = queue.removeExpired(now: now) { expired.append(removed.waiter) }
-                    #expect(expired.sorted() == model.filter { $0.deadline <= now }.map(\.waiter))
+                    expect(expired.sorted(), equals: model.filter { $0.deadline <= now }.map(\.waiter))
                     left += model.filter { $0.deadline <= now }.map(\.id)
                     model.removeAll { $0.deadline <= now }
                 }
-                #expect(queue.count == model.count)
-                #expect(queue.isEmpty == model.isEmpty)
-                #expect(queue.oldest == model.first?.since)
+                expect(queue.count, equals: model.count)
+                expect(queue.isEmpty, equals: model.isEmpty)
+                expect(queue.oldest, equals: model.first?.since)
                 #expect(queue.earliestDeadline <= model.map(\.deadline).min() ?? .max)
-                #expect(queue.count(before: now) == model.count { $0.since < now })
+                expect(queue.count(before: now), equals: model.count { $0.since < now })
             }
         }
     }
@@ -59,14 +59,14 @@ struct WaitQueueTests {
         let second = append(2, deadline: 5)
         _ = append(3, deadline: 9)
         _ = append(4, deadline: 5)
-        #expect(queue.removeExpired(now: 5)?.waiter == 1)
-        #expect(queue.remove(second)?.waiter == 2)
+        expect(queue.removeExpired(now: 5)?.waiter, equals: 1)
+        expect(queue.remove(second)?.waiter, equals: 2)
         _ = append(5, deadline: 4)
-        #expect(queue.removeExpired(now: 5)?.waiter == 4)
-        #expect(queue.removeExpired(now: 5)?.waiter == 5)
-        #expect(queue.removeExpired(now: 5) == nil)
-        #expect(queue.earliestDeadline == 9)
-        #expect(queue.popFirst()?.waiter == 3)
-        #expect(queue.earliestDeadline == .max)
+        expect(queue.removeExpired(now: 5)?.waiter, equals: 4)
+        expect(queue.removeExpired(now: 5)?.waiter, equals: 5)
+        expect(queue.removeExpired(now: 5) == nil)
+        expect(queue.earliestDeadline, equals: 9)
+        expect(queue.popFirst()?.waiter, equals: 3)
+        expect(queue.earliestDeadline, equals: .max)
     }
 }

@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @testable import CloakroomSessions
@@ -17,9 +18,9 @@ struct AccountContractTests {
                 _ = try await store.create(Sample.new(2), now: start)
             }
             let listed = try await store.sessions(of: Sample.account(1), now: start + .seconds(10))
-            #expect(listed == mine.reversed().map(\.summary))
-            #expect(listed.allSatisfy { $0.client == Sample.client })
-            #expect(try await store.sessions(of: Sample.account(3), now: start).isEmpty)
+            expect(listed, equals: mine.reversed().map(\.summary))
+            expect(listed.allSatisfy { $0.client == Sample.client })
+            try await expect(empty: store.sessions(of: Sample.account(3), now: start))
         }
     }
 
@@ -29,9 +30,9 @@ struct AccountContractTests {
             _ = try await store.create(Sample.new(1), now: start)
             let young = try await store.create(Sample.new(1), now: start + .seconds(600)).1
             _ = try await store.end(ended, reason: .signedOut, now: start)
-            #expect(try await store.sessions(of: Sample.account(1), now: start + .seconds(600)).count == 2)
+            try await expect(store.sessions(of: Sample.account(1), now: start + .seconds(600)).count, equals: 2)
             let later = try await store.sessions(of: Sample.account(1), now: start + kind.idle)
-            #expect(later.map(\.id) == [young.id])
+            expect(later.map(\.id), equals: [young.id])
         }
     }
 
@@ -42,7 +43,7 @@ struct AccountContractTests {
             let use = start + kind.idle / 8
             _ = try await store.lookup(ticket, at: use)
             let listed = try await store.sessions(of: Sample.account(1), now: use + .seconds(10))
-            #expect(listed.map(\.lastUsedAt) == [use])
+            expect(listed.map(\.lastUsedAt), equals: [use])
         }
     }
 
@@ -50,23 +51,23 @@ struct AccountContractTests {
     func endsOne(kind: SessionStoreCase) async throws {
         try await kind.run(with: Sample.new(1)) { store, ticket, session async throws in
             let (other, _) = try await store.create(Sample.new(1), now: start)
-            #expect(try await store.lookup(ticket, at: start).session != nil)
-            #expect(try await store.end(session.id, of: Sample.account(1), reason: .revoked, now: start))
-            #expect(try await !store.end(session.id, of: Sample.account(1), reason: .revoked, now: start))
-            #expect(try await store.lookup(ticket, at: start).reason == .revoked)
-            #expect(try await store.lookup(other, at: start).session != nil)
-            #expect(try await !store.end(SessionID(1), of: nil, reason: .revoked, now: start))
-            #expect(!kind.counts || store.count == 1)
+            try await expect(store.lookup(ticket, at: start).session != nil)
+            try await expect(store.end(session.id, of: Sample.account(1), reason: .revoked, now: start))
+            try await expect(!store.end(session.id, of: Sample.account(1), reason: .revoked, now: start))
+            try await expect(store.lookup(ticket, at: start).reason, equals: .revoked)
+            try await expect(store.lookup(other, at: start).session != nil)
+            try await expect(!store.end(SessionID(1), of: nil, reason: .revoked, now: start))
+            expect(!kind.counts || store.count == 1)
         }
     }
 
     @Test("does not end another account's session, except for an operator", arguments: SessionStoreCase.all)
     func endsOwnOnly(kind: SessionStoreCase) async throws {
         try await kind.run(with: Sample.new(1)) { store, ticket, session async throws in
-            #expect(try await !store.end(session.id, of: Sample.account(2), reason: .revoked, now: start))
-            #expect(try await store.lookup(ticket, at: start).session != nil)
-            #expect(try await store.end(session.id, of: nil, reason: .revoked, now: start))
-            #expect(try await store.lookup(ticket, at: start).reason == .revoked)
+            try await expect(!store.end(session.id, of: Sample.account(2), reason: .revoked, now: start))
+            try await expect(store.lookup(ticket, at: start).session != nil)
+            try await expect(store.end(session.id, of: nil, reason: .revoked, now: start))
+            try await expect(store.lookup(ticket, at: start).reason, equals: .revoked)
         }
     }
 
@@ -88,28 +89,28 @@ struct AccountContractTests {
             named.user.account = AccountName(email: "jo@example.com")
             named.user.name = named.user.account
             let (ticket, _) = try await store.create(named, now: start)
-            #expect(try await Set(store.sessions(of: account, now: start).map(\.id)) == [one.id, other.id])
-            #expect(try await store.sessions(of: one.user.name, now: start).isEmpty)
-            #expect(try await store.sessions(of: other.user.name, now: start).count == 1)
-            #expect(try await !store.end(other.id, of: other.user.name, reason: .revoked, now: start))
+            try await expect(Set(store.sessions(of: account, now: start).map(\.id)), equals: [one.id, other.id])
+            try await expect(empty: store.sessions(of: one.user.name, now: start))
+            try await expect(store.sessions(of: other.user.name, now: start).count, equals: 1)
+            try await expect(!store.end(other.id, of: other.user.name, reason: .revoked, now: start))
             let ended = try await store.endAll(of: other.user.name, but: nil, reason: .revoked, now: start)
-            #expect(ended.count == 2 && ended.contains(other.id))
-            #expect(try await store.lookup(ticket, at: start).reason == .revoked)
-            #expect(try await store.endAll(of: account, but: nil, reason: .revoked, now: start) == [one.id])
-            #expect(!kind.counts || store.count == 0)
+            expect(ended.count == 2 && ended.contains(other.id))
+            try await expect(store.lookup(ticket, at: start).reason, equals: .revoked)
+            try await expect(store.endAll(of: account, but: nil, reason: .revoked, now: start), equals: [one.id])
+            expect(!kind.counts || store.count == 0)
         }
     }
 
     @Test("Rule 34: keeps the source of a session, also across a token refresh", arguments: SessionStoreCase.all)
     func keepsSource(kind: SessionStoreCase) async throws {
         try await kind.run(with: Sample.new(1)) { store, ticket, made async throws in
-            #expect(made.source == Sample.source)
-            #expect(try await store.load(ticket, now: start).session?.source == Sample.source)
-            let lease = try #require(try await store.lease(made.key, for: .seconds(30), now: start).lease)
+            expect(made.source, equals: Sample.source)
+            try await expect(store.load(ticket, now: start).session?.source, equals: Sample.source)
+            let lease = try await require(store.lease(made.key, for: .seconds(30), now: start).lease)
             let refresh = SessionUpdate(tokens: Sample.tokens(2))
             let saved = try await store.save(refresh, ticket: ticket, over: made, under: lease, now: start)
-            #expect(saved.session?.source == Sample.source)
-            #expect(try await store.reload(ticket, now: start).session?.source == Sample.source)
+            expect(saved.session?.source, equals: Sample.source)
+            try await expect(store.reload(ticket, now: start).session?.source, equals: Sample.source)
         }
     }
 
@@ -122,10 +123,10 @@ struct AccountContractTests {
             _ = try await store.create(Sample.new(1), now: start)
             let taken = try await store.take(one.id, of: Sample.account(1), reason: .revoked, now: start)
             let all = try await store.takeAll(.account(Sample.account(1)), reason: .revoked, now: start)
-            for ended in try [#require(taken)] + all {
-                #expect(ended.opened?.tokens == (kind.isShared ? nil : Sample.tokens(1)))
+            for ended in try [require(taken)] + all {
+                expect(ended.opened?.tokens, equals: (kind.isShared ? nil : Sample.tokens(1)))
             }
-            #expect(all.count == 1)
+            expect(all.count, equals: 1)
         }
     }
 
@@ -133,10 +134,10 @@ struct AccountContractTests {
     func endsExpired(kind: SessionStoreCase) async throws {
         try await kind.run(with: Sample.new(1)) { store, ticket, session async throws in
             let later = start + kind.idle
-            #expect(try await !store.end(session.id, of: nil, reason: .revoked, now: later))
-            #expect(try await store.lookup(ticket, at: later).reason == .expiredIdle)
+            try await expect(!store.end(session.id, of: nil, reason: .revoked, now: later))
+            try await expect(store.lookup(ticket, at: later).reason, equals: .expiredIdle)
             _ = try await store.create(Sample.new(2), now: start)
-            #expect(try await store.endAll(of: Sample.account(2), but: nil, reason: .revoked, now: later).isEmpty)
+            try await expect(empty: store.endAll(of: Sample.account(2), but: nil, reason: .revoked, now: later))
         }
     }
 
@@ -152,15 +153,15 @@ struct AccountContractTests {
             _ = try await store.end(made[4].ticket, reason: .signedOut, now: start)
             let ended = try await store.endAll(
                 of: Sample.account(1), but: made[0].session.id, reason: .revoked, now: start)
-            #expect(Set(ended) == Set(made[1...3].map(\.session.id)))
-            for one in made[1...] { #expect(try await store.lookup(one.ticket, at: start).reason == .revoked) }
-            #expect(try await store.lookup(made[0].ticket, at: start).session != nil)
-            #expect(try await store.lookup(stranger, at: start).session != nil)
-            #expect(
-                try await store.endAll(of: Sample.account(1), but: nil, reason: .revoked, now: start)
-                    == [made[0].session.id])
-            #expect(try await store.lookup(made[0].ticket, at: start).reason == .revoked)
-            #expect(!kind.counts || store.count == 1)
+            expect(Set(ended), equals: Set(made[1...3].map(\.session.id)))
+            for one in made[1...] { try await expect(store.lookup(one.ticket, at: start).reason, equals: .revoked) }
+            try await expect(store.lookup(made[0].ticket, at: start).session != nil)
+            try await expect(store.lookup(stranger, at: start).session != nil)
+            try await expect(
+                store.endAll(of: Sample.account(1), but: nil, reason: .revoked, now: start),
+                equals: [made[0].session.id])
+            try await expect(store.lookup(made[0].ticket, at: start).reason, equals: .revoked)
+            expect(!kind.counts || store.count == 1)
         }
     }
 
@@ -186,11 +187,11 @@ struct AccountContractTests {
             let counter = ThrottleCounter(
                 key, ThrottleRule(limit: 9, window: minute, delay: .window, maxDelay: .seconds(90)))
             for _ in 0..<2 { _ = try await store.countAttempt([counter], now: start) }
-            #expect(try await store.throttleStates([key], now: start + .milliseconds(59_999))[0]?.count == 2)
-            #expect(try await store.throttleStates([key], now: start + minute) == [nil])
+            try await expect(store.throttleStates([key], now: start + .milliseconds(59_999))[0]?.count, equals: 2)
+            try await expect(store.throttleStates([key], now: start + minute), equals: [nil])
             let later = start + minute
             let expected = ThrottleResult([counter], [nil], now: later)
-            #expect(try await store.countAttempt([counter], now: later) == expected)
+            try await expect(store.countAttempt([counter], now: later), equals: expected)
         }
     }
 }

@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @testable import CloakroomSessions
@@ -34,21 +35,21 @@ struct AppSessionContractTests {
     func long(kind: SessionStoreCase) async throws {
         try await kind.run(Self.configuration) { store in
             let (ticket, session) = try await store.create(Self.new(Self.long), now: start)
-            #expect(session.expiresAt == start + .seconds(36_000))
+            expect(session.expiresAt, equals: start + .seconds(36_000))
             let used = start + .seconds(7_000)
-            let found = try #require(try await store.lookup(ticket, at: used).session)
-            #expect(found.terms == Self.long && found.lastUsedAt == used)
-            let lease = try #require(try await store.lease(session.key, for: .seconds(2), now: used).lease)
+            let found = try await require(store.lookup(ticket, at: used).session)
+            expect(found.terms == Self.long && found.lastUsedAt == used)
+            let lease = try await require(store.lease(session.key, for: .seconds(2), now: used).lease)
             let tokens = SessionUpdate(tokens: Sample.tokens(1))
             let saved = try await store.save(tokens, ticket: ticket, over: found, under: lease, now: used).session
-            #expect(saved?.terms == Self.long && saved?.expiresAt == session.expiresAt && saved?.app == "shop")
+            expect(saved?.terms == Self.long && saved?.expiresAt == session.expiresAt && saved?.app == "shop")
             let reloaded = try await store.reload(ticket, now: used).session
-            #expect(reloaded?.terms == Self.long && reloaded?.app == "shop")
+            expect(reloaded?.terms == Self.long && reloaded?.app == "shop")
             let listed = try await store.sessions(of: Sample.account(), now: start + .seconds(13_000))
-            #expect(listed.map(\.id) == [session.id] && listed.map(\.client.app) == ["shop"])
+            expect(listed.map(\.id) == [session.id] && listed.map(\.client.app) == ["shop"])
             let end = used + kind.timeouts.of(Self.long).idle
-            #expect(try await store.lookup(ticket, at: end - .milliseconds(1), slides: false).session != nil)
-            #expect(try await store.lookup(ticket, at: end, slides: false).reason == .expiredIdle)
+            try await expect(store.lookup(ticket, at: end - .milliseconds(1), slides: false).session != nil)
+            try await expect(store.lookup(ticket, at: end, slides: false).reason, equals: .expiredIdle)
         }
     }
 
@@ -59,13 +60,13 @@ struct AppSessionContractTests {
         let short = Self.terms(idle: 80, absolute: 200)
         try await kind.run { store in
             let (ticket, session) = try await store.create(Self.new(short), now: start)
-            #expect(session.expiresAt == start + .seconds(200))
+            expect(session.expiresAt, equals: start + .seconds(200))
             let used = start + .seconds(60)
-            #expect(try await store.lookup(ticket, at: used).session?.lastUsedAt == used)
+            try await expect(store.lookup(ticket, at: used).session?.lastUsedAt, equals: used)
             let end = used + kind.timeouts.of(short).idle
             #expect(end < start + .seconds(160))
-            #expect(try await store.lookup(ticket, at: end - .milliseconds(1), slides: false).session != nil)
-            #expect(try await store.lookup(ticket, at: end, slides: false).reason == .expiredIdle)
+            try await expect(store.lookup(ticket, at: end - .milliseconds(1), slides: false).session != nil)
+            try await expect(store.lookup(ticket, at: end, slides: false).reason, equals: .expiredIdle)
         }
     }
 
@@ -75,12 +76,12 @@ struct AppSessionContractTests {
     func named(kind: SessionStoreCase) async throws {
         try await kind.run(Self.configuration) { store in
             let (ticket, session) = try await store.create(Self.new(nil), now: start)
-            #expect(session.expiresAt == kind.timeouts.end(ofSessionMadeAt: start))
+            expect(session.expiresAt, equals: kind.timeouts.end(ofSessionMadeAt: start))
             let found = try await store.reload(ticket, now: start).session
-            #expect(found?.app == "shop" && found?.client == session.client && found?.terms == nil)
-            #expect(try await store.sessions(of: Sample.account(), now: start).map(\.client.app) == ["shop"])
+            expect(found?.app == "shop" && found?.client == session.client && found?.terms == nil)
+            try await expect(store.sessions(of: Sample.account(), now: start).map(\.client.app), equals: ["shop"])
             let end = start + kind.timeouts.of(nil).idle
-            #expect(try await store.lookup(ticket, at: end, slides: false).reason == .expiredIdle)
+            try await expect(store.lookup(ticket, at: end, slides: false).reason, equals: .expiredIdle)
         }
     }
 
@@ -89,7 +90,7 @@ struct AppSessionContractTests {
         try await kind.runTwo { one, two in
             let (ticket, _) = try await one.create(Self.new(Self.long), now: start)
             let late = start + .seconds(3_700)
-            #expect(try await two.lookup(ticket, at: late).session?.terms == Self.long)
+            try await expect(two.lookup(ticket, at: late).session?.terms, equals: Self.long)
         }
     }
 
@@ -100,14 +101,14 @@ struct AppSessionContractTests {
         let new = Self.new(Self.terms(idle: 7_200, absolute: 36_000, .required))
         try await kind.runTwo { one, two in
             let (ticket, _) = try await one.create(new, now: start)
-            #expect(try await two.lookup(ticket, at: start).reason == .unproven)
-            #expect(try await two.end(ticket, reason: .signedOut, now: start) != nil)
+            try await expect(two.lookup(ticket, at: start).reason, equals: .unproven)
+            try await expect(two.end(ticket, reason: .signedOut, now: start) != nil)
         }
         var configuration = Self.configuration
         configuration.device.isUsedByApps = true
         try await kind.run(configuration) { store in
             let (ticket, _) = try await store.create(new, now: start)
-            #expect(try await store.lookup(ticket, at: start).session?.terms == new.terms)
+            try await expect(store.lookup(ticket, at: start).session?.terms, equals: new.terms)
         }
     }
 
@@ -121,7 +122,7 @@ struct AppSessionContractTests {
             let (_, new) = try await store.create(Sample.new(), now: now)
             let ended = try await store.takeOldest(
                 of: Sample.user(), over: 1, but: new.id, reason: .replaced, now: now)
-            #expect(ended.map(\.id) == [old.id])
+            expect(ended.map(\.id), equals: [old.id])
         }
     }
 
@@ -133,18 +134,18 @@ struct AppSessionContractTests {
         let session = Session(Self.new(Self.long), key: SessionKey(ticket), timeouts: timeouts, now: start)
         let sealer = SessionSealer(secrets: Sample.secrets)
         let record = try sealer.seal(session, ticket: ticket)
-        #expect(record.contents.first == 3 && record.client.first == 3 && sealer.terms(of: record) == Self.long)
+        expect(record.contents.first == 3 && record.client.first == 3 && sealer.terms(of: record) == Self.long)
         for index in record.client.indices {
             var changed = record
             changed.client[index] ^= 1
-            #expect(sealer.terms(of: changed) != Self.long, "\(index)")
+            expect(sealer.terms(of: changed) != Self.long, "\(index)")
             guard case .opened = sealer.open(changed, ticket: ticket) else { continue }
             Issue.record("byte \(index) is not authenticated")
         }
         let other = SessionSealer(secrets: SealingKeyring(Sample.olderSecret))
-        #expect(try #require(other.terms(of: record)).idle > .seconds(400 * 86_400))
+        #expect(try require(other.terms(of: record)).idle > .seconds(400 * 86_400))
         let store = SealedSessionStore(
             InMemoryRecords(RecordServer()), configuration: Self.configuration, secrets: Sample.secrets)
-        #expect(store.longest.absolute == Self.long.absolute && store.longest.idle > Self.long.idle)
+        expect(store.longest.absolute == Self.long.absolute && store.longest.idle > Self.long.idle)
     }
 }

@@ -15,14 +15,14 @@ struct CutoffContractTests {
         try await kind.run { store in
             for _ in 0..<3 {
                 let (old, _) = try await store.create(Sample.new(1), now: start)
-                #expect(try await store.lookup(old, at: start).session != nil)
-                #expect(try await store.endAll(of: account, but: nil, reason: .revoked, now: start).count == 1)
+                try await expect(store.lookup(old, at: start).session != nil)
+                try await expect(store.endAll(of: account, but: nil, reason: .revoked, now: start).count, equals: 1)
                 let (next, session) = try await store.create(Sample.new(1), now: start)
-                #expect(try await store.lookup(old, at: start).reason == .revoked)
-                #expect(try await store.lookup(next, at: start).session != nil)
-                #expect(try await store.sessions(of: account, now: start).map(\.id) == [session.id])
+                try await expect(store.lookup(old, at: start).reason, equals: .revoked)
+                try await expect(store.lookup(next, at: start).session != nil)
+                try await expect(store.sessions(of: account, now: start).map(\.id), equals: [session.id])
                 _ = try await store.end(next, reason: .signedOut, now: start)
-                #expect(try await store.lookup(next, at: start).session == nil)
+                try await expect(store.lookup(next, at: start).session == nil)
             }
         }
     }
@@ -31,16 +31,16 @@ struct CutoffContractTests {
     func keeps(kind: SessionStoreCase) async throws {
         try await kind.run(with: Sample.new(1)) { store, kept, first async throws in
             let (other, second) = try await store.create(Sample.new(1), now: start)
-            #expect(
-                try await store.endAll(of: account, but: first.id, reason: .revoked, now: start) == [second.id])
-            #expect(try await store.lookup(kept, at: start).session != nil)
-            #expect(try await store.lookup(other, at: start).reason == .revoked)
+            try await expect(
+                store.endAll(of: account, but: first.id, reason: .revoked, now: start), equals: [second.id])
+            try await expect(store.lookup(kept, at: start).session != nil)
+            try await expect(store.lookup(other, at: start).reason, equals: .revoked)
             let (late, third) = try await store.create(Sample.new(1), now: start)
-            #expect(try await store.endAll(of: account, but: third.id, reason: .revoked, now: start) == [first.id])
-            #expect(try await store.lookup(kept, at: start).reason == .revoked)
-            #expect(try await store.lookup(late, at: start).session != nil)
-            #expect(try await store.endAll(of: account, but: nil, reason: .revoked, now: start) == [third.id])
-            #expect(try await store.lookup(late, at: start).reason == .revoked)
+            try await expect(store.endAll(of: account, but: third.id, reason: .revoked, now: start), equals: [first.id])
+            try await expect(store.lookup(kept, at: start).reason, equals: .revoked)
+            try await expect(store.lookup(late, at: start).session != nil)
+            try await expect(store.endAll(of: account, but: nil, reason: .revoked, now: start), equals: [third.id])
+            try await expect(store.lookup(late, at: start).reason, equals: .revoked)
         }
     }
 
@@ -48,11 +48,11 @@ struct CutoffContractTests {
     func refreshes(kind: SessionStoreCase) async throws {
         try await kind.run(with: Sample.new(1)) { store, ticket, session async throws in
             _ = try await store.endAll(of: account, but: session.id, reason: .revoked, now: start)
-            let lease = try #require(try await store.lease(session.key, for: .seconds(30), now: start).lease)
+            let lease = try await require(store.lease(session.key, for: .seconds(30), now: start).lease)
             let update = SessionUpdate(tokens: Sample.tokens(2))
             let saved = try await store.save(update, ticket: ticket, over: session, under: lease, now: start)
-            #expect(saved.session?.tokens == Sample.tokens(2))
-            #expect(try await store.reload(ticket, now: start).session?.tokens == Sample.tokens(2))
+            expect(saved.session?.tokens, equals: Sample.tokens(2))
+            try await expect(store.reload(ticket, now: start).session?.tokens, equals: Sample.tokens(2))
         }
     }
 
@@ -60,10 +60,10 @@ struct CutoffContractTests {
     func others(kind: SessionStoreCase) async throws {
         try await kind.run(with: Sample.new(Sample.provenance(1))) { store, mine, _ async throws in
             let (other, _) = try await store.create(Sample.new(2), now: start)
-            #expect(try await store.endAll(of: account, but: nil, reason: .revoked, now: start).isEmpty)
+            try await expect(empty: store.endAll(of: account, but: nil, reason: .revoked, now: start))
             let session = ProviderSession(issuer: Sample.issuer, id: "another")
-            #expect(try await store.takeAll(.provider(session), reason: .revoked, now: start).isEmpty)
-            for ticket in [mine, other] { #expect(try await store.lookup(ticket, at: start).session != nil) }
+            try await expect(empty: store.takeAll(.provider(session), reason: .revoked, now: start))
+            for ticket in [mine, other] { try await expect(store.lookup(ticket, at: start).session != nil) }
         }
     }
 
@@ -72,14 +72,14 @@ struct CutoffContractTests {
     func replicas(kind: SessionStoreCase) async throws {
         try await kind.runTwo { one, other in
             let (ticket, _) = try await one.create(Sample.new(1), now: start)
-            #expect(try await other.lookup(ticket, at: start).session != nil)
+            try await expect(other.lookup(ticket, at: start).session != nil)
             let changes = other.changeCount
-            #expect(try await one.endAll(of: account, but: nil, reason: .revoked, now: start).count == 1)
+            try await expect(one.endAll(of: account, but: nil, reason: .revoked, now: start).count, equals: 1)
             try await eventually("it is forgotten") { other.lookup(ticket, now: start, slides: false).session == nil }
             #expect(other.changeCount > changes)
-            #expect(try await other.lookup(ticket, at: start).reason == .revoked)
+            try await expect(other.lookup(ticket, at: start).reason, equals: .revoked)
             let (next, _) = try await other.create(Sample.new(1), now: start)
-            #expect(try await one.lookup(next, at: start).session != nil)
+            try await expect(one.lookup(next, at: start).session != nil)
         }
     }
 }
@@ -90,7 +90,7 @@ struct CutoffRecordContractTests: RecordContract {
     static let kinds = RecordStoreCase.all.filter { $0.name != "sqlite" }
 
     private func stored(_ id: SessionID, _ store: any SessionRecordStore) async throws -> SessionRecord {
-        try #require(try await store.read(id, now: now).record)
+        try await require(store.read(id, now: now).record)
     }
 
     private func cutoff(_ index: RecordIndex, _ store: any SessionRecordStore) async throws -> SessionCutoff? {
@@ -108,20 +108,20 @@ struct CutoffRecordContractTests: RecordContract {
     func order(kind: RecordStoreCase) async throws {
         try await kind.run { store in
             let index = RecordIndex.account(1)
-            #expect(try await store.cutoffs([index, .account(2)], now: now) == [nil, nil])
+            try await expect(store.cutoffs([index, .account(2)], now: now), equals: [nil, nil])
             var latest: Int64 = 0
             for number in UInt64(1)...5 {
                 try await insert(record(number), store)
                 let made = try await stored(record(number).key.id, store)
-                #expect(try #require(made.birth.account) > latest)
+                #expect(try require(made.birth.account) > latest)
                 try await set(index, store)
-                let cutoff = try #require(try await cutoff(index, store))
-                #expect(cutoff.ends(made, in: index))
+                let cutoff = try await require(cutoff(index, store))
+                expect(cutoff.ends(made, in: index))
                 #expect(cutoff.time > latest)
                 latest = cutoff.time
             }
-            #expect(try await cutoff(.account(2), store) == nil)
-            #expect(try await cutoff(.providerSession(1), store) == nil)
+            try await expect(cutoff(.account(2), store), equals: nil)
+            try await expect(cutoff(.providerSession(1), store), equals: nil)
         }
     }
 
@@ -132,20 +132,20 @@ struct CutoffRecordContractTests: RecordContract {
             (record.name, record.provider) = (5, 6)
             try await insert(record, store)
             let made = try await stored(record.key.id, store)
-            #expect(made.birth.account != nil && made.birth.name != nil && made.birth.provider != nil)
+            expect(made.birth.account != nil && made.birth.name != nil && made.birth.provider != nil)
             for index in [RecordIndex.account(1), .account(5), .providerSession(6)] { try await set(index, store) }
             var next = record
             (next.version, next.account, next.provider) = (2, 9, 8)
-            #expect(try await store.replace(next, fence: nil, now: now) == .done)
+            try await expect(store.replace(next, fence: nil, now: now), equals: .done)
             let changed = try await stored(record.key.id, store)
-            #expect(changed.birth == made.birth)
+            expect(changed.birth, equals: made.birth)
             for index in changed.indexes {
                 try await set(index, store)
-                #expect(try #require(try await cutoff(index, store)).ends(changed, in: index))
+                try await expect(require(cutoff(index, store)).ends(changed, in: index))
             }
             (next.version, next.birth) = (3, changed.birth)
-            #expect(try await store.replace(next, fence: nil, now: now) == .done)
-            #expect(try await stored(record.key.id, store).birth == made.birth)
+            try await expect(store.replace(next, fence: nil, now: now), equals: .done)
+            try await expect(stored(record.key.id, store).birth, equals: made.birth)
         }
     }
 
@@ -155,16 +155,16 @@ struct CutoffRecordContractTests: RecordContract {
             let index = RecordIndex.providerSession(4)
             try await set(index, before: now, store)
             try await set(index, before: now - .seconds(1), store)
-            #expect(try await cutoff(index, store) == SessionCutoff(time: 0, kept: nil, createdBefore: now))
+            try await expect(cutoff(index, store), equals: SessionCutoff(time: 0, kept: nil, createdBefore: now))
             try await set(index, keeping: KeptSession(id: SessionID(7), birth: 1), store)
-            let both = try #require(try await cutoff(index, store))
-            #expect(both.time > 0 && both.kept == SessionID(7) && both.createdBefore == now)
+            let both = try await require(cutoff(index, store))
+            expect(both.time > 0 && both.kept == SessionID(7) && both.createdBefore == now)
             try await set(index, before: now + .seconds(1), store)
-            #expect(
-                try await cutoff(index, store)
-                    == SessionCutoff(time: both.time, kept: SessionID(7), createdBefore: now + .seconds(1)))
+            try await expect(
+                cutoff(index, store),
+                equals: SessionCutoff(time: both.time, kept: SessionID(7), createdBefore: now + .seconds(1)))
             try await set(index, store)
-            #expect(try #require(try await cutoff(index, store)).kept == nil)
+            try await expect(require(cutoff(index, store)).kept, equals: nil)
         }
     }
 
@@ -180,19 +180,19 @@ struct CutoffRecordContractTests: RecordContract {
             for _ in 0..<2 {
                 try await set(index, keeping: KeptSession(id: id, birth: birth), store)
                 let kept = try await cutoff(index, store)?.kept
-                #expect(kept == id)
+                expect(kept, equals: id)
             }
             try await set(index, store)
             for time in [birth, 0] {
                 try await set(index, keeping: KeptSession(id: id, birth: time), store)
                 let kept = try await cutoff(index, store)?.kept
-                #expect(kept == nil)
+                expect(kept, equals: nil)
             }
             try await insert(record(2), store)
             let next = try await stored(record(2).key.id, store)
             try await set(index, keeping: KeptSession(id: next.key.id, birth: next.birthTime(in: index)), store)
             let kept = try await cutoff(index, store)?.kept
-            #expect(kept == next.key.id)
+            expect(kept, equals: next.key.id)
         }
     }
 
@@ -202,12 +202,12 @@ struct CutoffRecordContractTests: RecordContract {
     func reports(kind: RecordStoreCase) async throws {
         try await kind.runWatched { one, mine, other, changes in
             for index in [RecordIndex.account(1), .providerSession(1)] {
-                #expect(try await self.cutoff(index, other) == nil)
-                #expect(try await self.cutoff(index, one) == nil)
+                try await expect(self.cutoff(index, other), equals: nil)
+                try await expect(self.cutoff(index, one), equals: nil)
                 try await self.set(index, one)
                 try await changes.time(of: .cutoff(index))
                 // A change is reported once after each read.
-                #expect(try await self.cutoff(index, other) != nil)
+                try await expect(self.cutoff(index, other) != nil)
                 try await self.set(index, one)
                 try await changes.time(of: .cutoff(index), count: 2)
                 // With a connected replica, own cutoffs are written over a second connection, so the server may report

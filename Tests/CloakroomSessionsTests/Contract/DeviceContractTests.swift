@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @testable import CloakroomSessions
@@ -17,10 +18,10 @@ struct DeviceContractTests {
         (configuration.device.mode, configuration.device.isUsedByApps) = (mode, isUsedByApps)
         try await kind.run(configuration) { store async throws in
             let (ticket, session) = try await store.create(Sample.new(), now: start)
-            let lease = try #require(try await store.lease(session.key, for: .seconds(2), now: start).lease)
+            let lease = try await require(store.lease(session.key, for: .seconds(2), now: start).lease)
             let update = SessionUpdate(device: Self.binding)
             let result = try await store.save(update, ticket: ticket, over: session, under: lease, now: start)
-            let saved = try #require(result.session)
+            let saved = try require(result.session)
             await store.release(lease, of: session.key)
             try await test(store, ticket, saved)
         }
@@ -29,19 +30,19 @@ struct DeviceContractTests {
     @Test("keeps the key with everything else, also through a refresh, and lists it", arguments: SessionStoreCase.all)
     func saves(kind: SessionStoreCase) async throws {
         try await bound(kind) { store, ticket, saved in
-            #expect(saved.device == Self.binding && saved.version == 2)
-            let read = try #require(try await store.reload(ticket, now: start).session)
-            #expect(read.device == Self.binding && read.tokens == saved.tokens && read.client == Sample.client)
-            #expect(read.expiresAt == saved.expiresAt)
-            let lease = try #require(try await store.lease(saved.key, for: .seconds(2), now: start).lease)
+            expect(saved.device == Self.binding && saved.version == 2)
+            let read = try await require(store.reload(ticket, now: start).session)
+            expect(read.device == Self.binding && read.tokens == saved.tokens && read.client == Sample.client)
+            expect(read.expiresAt, equals: saved.expiresAt)
+            let lease = try await require(store.lease(saved.key, for: .seconds(2), now: start).lease)
             let tokens = SessionUpdate(tokens: Sample.tokens(1))
             let result = try await store.save(tokens, ticket: ticket, over: read, under: lease, now: start)
-            #expect(result.session?.device == Self.binding)
-            #expect(try await store.reload(ticket, now: start).session?.device == Self.binding)
-            #expect(try await store.sessions(of: Sample.account(), now: start).map(\.isBound) == [true])
+            expect(result.session?.device, equals: Self.binding)
+            try await expect(store.reload(ticket, now: start).session?.device, equals: Self.binding)
+            try await expect(store.sessions(of: Sample.account(), now: start).map(\.isBound), equals: [true])
         }
         try await kind.run(with: Sample.new()) { store, _, _ async throws in
-            #expect(try await store.sessions(of: Sample.account(), now: start).map(\.isBound) == [false])
+            try await expect(store.sessions(of: Sample.account(), now: start).map(\.isBound), equals: [false])
         }
     }
 
@@ -53,13 +54,13 @@ struct DeviceContractTests {
         try await bound(kind, mode, isUsedByApps: mode == .off) { store, ticket, _ in
             for seconds in [Int64(200), 400, 600] {
                 _ = try await store.lookup(ticket, at: start + .seconds(seconds))
-                #expect(try await store.load(ticket, now: start + .seconds(seconds)).session?.lastUsedAt == start)
+                try await expect(store.load(ticket, now: start + .seconds(seconds)).session?.lastUsedAt, equals: start)
             }
-            let session = try #require(try await store.lookup(ticket, at: start + .seconds(600)).session)
+            let session = try await require(store.lookup(ticket, at: start + .seconds(600)).session)
             store.recordUse(of: session, now: start + .seconds(600))
-            #expect(session.lastUsedAt == start + .seconds(600))
-            #expect(try await store.lookup(ticket, at: start + .seconds(1_400)).session != nil)
-            #expect(try await store.lookup(ticket, at: start + .seconds(600) + kind.idle).reason == .expiredIdle)
+            expect(session.lastUsedAt, equals: start + .seconds(600))
+            try await expect(store.lookup(ticket, at: start + .seconds(1_400)).session != nil)
+            try await expect(store.lookup(ticket, at: start + .seconds(600) + kind.idle).reason, equals: .expiredIdle)
         }
     }
 
@@ -68,9 +69,9 @@ struct DeviceContractTests {
         try await bound(kind, .off) { store, ticket, _ in
             let used = start + .seconds(600)
             let first = try await store.lookup(ticket, at: used).session
-            #expect(first?.lastUsedAt == used)
+            expect(first?.lastUsedAt, equals: used)
             let second = try await store.lookup(ticket, at: start + .seconds(1_400)).session
-            #expect(second != nil)
+            expect(second != nil)
         }
     }
 
@@ -80,8 +81,8 @@ struct DeviceContractTests {
             user: Sample.user(), tokens: Sample.tokens(), source: Sample.source, provenance: Sample.provenance(),
             device: Self.binding)
         let bytes = parts.bytes
-        #expect(SessionParts(bytes, .two) == parts)
-        #expect(SessionParts(bytes, .one) == nil && SessionParts(bytes + [0], .two) == nil)
-        for count in bytes.indices { #expect(SessionParts(Array(bytes.prefix(count)), .two) == nil, "\(count)") }
+        expect(SessionParts(bytes, .two), equals: parts)
+        expect(SessionParts(bytes, .one) == nil && SessionParts(bytes + [0], .two) == nil)
+        for count in bytes.indices { expect(SessionParts(Array(bytes.prefix(count)), .two), equals: nil, "\(count)") }
     }
 }

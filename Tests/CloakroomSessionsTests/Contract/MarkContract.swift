@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 /// The contract of every store of timed marks.
@@ -15,17 +16,17 @@ struct MarkContract {
         let key = MarkKey(.usedLogin, hash: .max)
         // The same hash in another scope is another mark.
         let siblings = [MarkKey(.logoutToken, hash: .max), MarkKey(.endedAtProvider, hash: .max)]
-        #expect(try await !one.hasMark([], now: now))
-        #expect(try await !one.hasMark([key] + siblings, now: now))
-        #expect(try await one.setMark([key], lifetime: hour, now: now))
-        #expect(try await !one.setMark([key], lifetime: hour, now: now))
-        #expect(try await !other.setMark([key], lifetime: hour, now: now))
-        #expect(try await other.hasMark([key], now: now))
-        #expect(try await other.hasMark(siblings + [key], now: now))
-        #expect(try await !other.hasMark(siblings, now: now))
-        for sibling in siblings { #expect(try await other.setMark([sibling], lifetime: hour, now: now)) }
-        #expect(try await one.hasMark(siblings, now: now))
-        #expect(try await one.setMark([MarkKey(.usedLogin, hash: 0)], lifetime: .seconds(1), now: now))
+        try await expect(!one.hasMark([], now: now))
+        try await expect(!one.hasMark([key] + siblings, now: now))
+        try await expect(one.setMark([key], lifetime: hour, now: now))
+        try await expect(!one.setMark([key], lifetime: hour, now: now))
+        try await expect(!other.setMark([key], lifetime: hour, now: now))
+        try await expect(other.hasMark([key], now: now))
+        try await expect(other.hasMark(siblings + [key], now: now))
+        try await expect(!other.hasMark(siblings, now: now))
+        for sibling in siblings { try await expect(other.setMark([sibling], lifetime: hour, now: now)) }
+        try await expect(one.hasMark(siblings, now: now))
+        try await expect(one.setMark([MarkKey(.usedLogin, hash: 0)], lifetime: .seconds(1), now: now))
     }
 
     /// A mark keeps its latest time.
@@ -38,13 +39,13 @@ struct MarkContract {
         {
             let result = try await one.setMark(
                 key, to: WallTime(milliseconds: time), lifetime: hour, now: now)
-            #expect(result == isSet)
+            expect(result, equals: isSet)
         }
-        #expect(try await other.latestMark([none, key], now: now) == WallTime(milliseconds: 1_800_000_000_001))
-        #expect(try await other.setMark(second, to: WallTime(milliseconds: -3), lifetime: hour, now: now))
-        #expect(try await one.latestMark([second], now: now) == WallTime(milliseconds: -3))
-        #expect(try await one.latestMark([second, key], now: now) == WallTime(milliseconds: 1_800_000_000_001))
-        #expect(try await one.latestMark([none], now: now) == nil)
+        try await expect(other.latestMark([none, key], now: now), equals: WallTime(milliseconds: 1_800_000_000_001))
+        try await expect(other.setMark(second, to: WallTime(milliseconds: -3), lifetime: hour, now: now))
+        try await expect(one.latestMark([second], now: now), equals: WallTime(milliseconds: -3))
+        try await expect(one.latestMark([second, key], now: now), equals: WallTime(milliseconds: 1_800_000_000_001))
+        try await expect(one.latestMark([none], now: now), equals: nil)
     }
 
     /// Sets one mark a hundred times concurrently: once with success.
@@ -59,6 +60,6 @@ struct MarkContract {
             }
             return try await group.reduce(0) { $0 + ($1 ? 1 : 0) }
         }
-        #expect(wins == 1)
+        expect(wins, equals: 1)
     }
 }

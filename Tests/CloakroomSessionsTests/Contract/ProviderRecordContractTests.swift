@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @testable import CloakroomSessions
@@ -12,20 +13,21 @@ struct ProviderRecordContractTests: RecordContract {
             var (first, second) = (record(1), record(2))
             (first.provider, second.provider) = (.max, 6)
             for record in [first, second, record(3)] { try await insert(record, store) }
-            #expect(try await store.read(first.key.id, now: now) == .record(first))
-            #expect(try await store.records(in: .providerSession(.max), now: now) == [first.listed])
-            #expect(try await store.records(in: .providerSession(6), now: now) == [second.listed])
+            try await expect(store.read(first.key.id, now: now), equals: .record(first))
+            try await expect(store.records(in: .providerSession(.max), now: now), equals: [first.listed])
+            try await expect(store.records(in: .providerSession(6), now: now), equals: [second.listed])
             // Hashes of accounts and of sessions at providers are different things.
-            #expect(try await store.records(in: .providerSession(1), now: now).isEmpty)
-            #expect(try await store.records(in: .account(6), now: now).isEmpty)
-            #expect(try await store.records(in: .account(1), now: now).count == 3)
+            try await expect(empty: store.records(in: .providerSession(1), now: now))
+            try await expect(empty: store.records(in: .account(6), now: now))
+            try await expect(store.records(in: .account(1), now: now).count, equals: 3)
             var moved = first
             (moved.provider, moved.version) = (60, 2)
-            #expect(try await store.replace(moved, fence: nil, now: now) == .done)
-            #expect(try await store.records(in: .providerSession(.max), now: now).isEmpty)
-            #expect(try await store.records(in: .providerSession(60), now: now) == [moved.listed])
-            #expect(try await store.remove(first.key.id, reason: .revoked, condition: nil, now: now) == .removed(moved))
-            #expect(try await store.records(in: .providerSession(60), now: now).isEmpty)
+            try await expect(store.replace(moved, fence: nil, now: now), equals: .done)
+            try await expect(empty: store.records(in: .providerSession(.max), now: now))
+            try await expect(store.records(in: .providerSession(60), now: now), equals: [moved.listed])
+            try await expect(
+                store.remove(first.key.id, reason: .revoked, condition: nil, now: now), equals: .removed(moved))
+            try await expect(empty: store.records(in: .providerSession(60), now: now))
         }
     }
 
@@ -35,8 +37,8 @@ struct ProviderRecordContractTests: RecordContract {
             try await insert(record(1), store)
             var other = record(1, account: 9)
             (other.key, other.provider) = (SessionKey(other.key.word0, 9, 9, 9), 5)
-            #expect(try await !store.insert(other, keepUntil: later, now: now))
-            #expect(try await store.records(in: .providerSession(5), now: now).isEmpty)
+            try await expect(!store.insert(other, keepUntil: later, now: now))
+            try await expect(empty: store.records(in: .providerSession(5), now: now))
         }
     }
 

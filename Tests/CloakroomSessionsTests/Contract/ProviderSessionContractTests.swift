@@ -23,14 +23,14 @@ struct ProviderSessionContractTests {
             (statements[2].acr, statements[2].idToken, statements[2].claims) = ("", Secret(""), [])
             for statement in statements {
                 let made = try await create(store, statement)
-                #expect(made.session.provenance == statement)
-                #expect(try await store.lookup(made.ticket, at: start).session?.provenance == statement)
-                #expect(try await store.reload(made.ticket, now: start).session?.provenance == statement)
-                #expect(try await store.end(made.ticket, reason: .signedOut, now: start)?.provenance == statement)
+                expect(made.session.provenance, equals: statement)
+                try await expect(store.lookup(made.ticket, at: start).session?.provenance, equals: statement)
+                try await expect(store.reload(made.ticket, now: start).session?.provenance, equals: statement)
+                try await expect(store.end(made.ticket, reason: .signedOut, now: start)?.provenance, equals: statement)
             }
             let (ticket, _) = try await store.create(Sample.new(1), now: start)
-            let plain = try #require(try await store.lookup(ticket, at: start).session)
-            #expect(plain.provenance == nil)
+            let plain = try await require(store.lookup(ticket, at: start).session)
+            expect(plain.provenance, equals: nil)
         }
     }
 
@@ -38,21 +38,21 @@ struct ProviderSessionContractTests {
     func refreshesProvenance(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let made = try await create(store, Sample.provenance(1))
-            let lease = try #require(try await store.lease(made.session.key, for: .seconds(30), now: start).lease)
+            let lease = try await require(store.lease(made.session.key, for: .seconds(30), now: start).lease)
             let saved = try await store.save(
                 SessionUpdate(tokens: Sample.tokens(2)), ticket: made.ticket, over: made.session, under: lease,
                 now: start)
-            let first = try #require(saved.session)
-            #expect(first.provenance == Sample.provenance(1))
+            let first = try require(saved.session)
+            expect(first.provenance, equals: Sample.provenance(1))
             var next = Sample.provenance(1)
             (next.claims, next.idToken) = (Array(#"{"groups":[]}"#.utf8), Secret("new"))
             let update = SessionUpdate(provenance: next)
             _ = try await store.save(update, ticket: made.ticket, over: first, under: lease, now: start)
-            let found = try #require(try await store.reload(made.ticket, now: start).session)
-            #expect(found.provenance == next)
-            #expect(found.tokens == Sample.tokens(2))
-            #expect(found.source == SessionSource(identity: "company", issuer: Sample.issuer))
-            #expect(found.version == 3)
+            let found = try await require(store.reload(made.ticket, now: start).session)
+            expect(found.provenance, equals: next)
+            expect(found.tokens, equals: Sample.tokens(2))
+            expect(found.source, equals: SessionSource(identity: "company", issuer: Sample.issuer))
+            expect(found.version, equals: 3)
         }
     }
 
@@ -69,14 +69,14 @@ struct ProviderSessionContractTests {
             let (plain, _) = try await store.create(Sample.new(1), now: start)
             let session = ProviderSession(issuer: Sample.issuer, id: "a")
             let ended = try await store.takeAll(.provider(session), reason: .revoked, now: start)
-            #expect(Set(ended.map(\.id)) == [one.session.id, two.session.id])
+            expect(Set(ended.map(\.id)), equals: [one.session.id, two.session.id])
             for made in [one, two] {
-                #expect(try await store.lookup(made.ticket, at: start).reason == .revoked)
+                try await expect(store.lookup(made.ticket, at: start).reason, equals: .revoked)
             }
-            for made in others { #expect(try await store.lookup(made.ticket, at: start).session != nil) }
-            #expect(try await store.lookup(plain, at: start).session != nil)
-            #expect(try await store.takeAll(.provider(session), reason: .revoked, now: start).isEmpty)
-            #expect(!kind.counts || store.count == 4)
+            for made in others { try await expect(store.lookup(made.ticket, at: start).session != nil) }
+            try await expect(store.lookup(plain, at: start).session != nil)
+            try await expect(empty: store.takeAll(.provider(session), reason: .revoked, now: start))
+            expect(!kind.counts || store.count == 4)
         }
     }
 
@@ -88,10 +88,10 @@ struct ProviderSessionContractTests {
             let session = ProviderSession(issuer: Sample.issuer, id: "sid-1")
             let account = Sample.provenance(1).account
             let ended = try await store.takeAll(.provider(session, of: account), reason: .revoked, now: start)
-            #expect(ended.map(\.id) == [mine.session.id])
-            #expect(try await store.lookup(other.ticket, at: start).session != nil)
+            expect(ended.map(\.id), equals: [mine.session.id])
+            try await expect(store.lookup(other.ticket, at: start).session != nil)
             let stranger = Sample.provenance(3).account
-            #expect(try await store.takeAll(.provider(session, of: stranger), reason: .revoked, now: start).isEmpty)
+            try await expect(empty: store.takeAll(.provider(session, of: stranger), reason: .revoked, now: start))
         }
     }
 
@@ -99,20 +99,20 @@ struct ProviderSessionContractTests {
     func providerSessionChanges(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let made = try await create(store, Sample.provenance(1, sid: "old"))
-            let lease = try #require(try await store.lease(made.session.key, for: .seconds(30), now: start).lease)
+            let lease = try await require(store.lease(made.session.key, for: .seconds(30), now: start).lease)
             let update = SessionUpdate(provenance: Sample.provenance(1, sid: "new"))
             _ = try await store.save(update, ticket: made.ticket, over: made.session, under: lease, now: start)
             // A save that is rejected changes nothing.
             let late = SessionUpdate(provenance: Sample.provenance(1, sid: "late"))
             let result = try await store.save(late, ticket: made.ticket, over: made.session, under: lease, now: start)
-            #expect(result.isChanged)
+            expect(result.isChanged)
             func end(_ sid: String) async throws -> [SessionID] {
                 let session = ProviderSession(issuer: Sample.issuer, id: sid)
                 return try await store.takeAll(.provider(session), reason: .revoked, now: start).map(\.id)
             }
-            #expect(try await end("old").isEmpty)
-            #expect(try await end("late").isEmpty)
-            #expect(try await end("new") == [made.session.id])
+            try await expect(empty: end("old"))
+            try await expect(empty: end("late"))
+            try await expect(end("new"), equals: [made.session.id])
         }
     }
 
@@ -124,14 +124,14 @@ struct ProviderSessionContractTests {
             let other = try await create(store, Sample.provenance(2))
             let elsewhere = try await create(store, Sample.provenance(1, issuer: "https://id.example.org"))
             let account = AccountName(issuer: Sample.issuer, subject: "Subject-1")
-            #expect(try await store.sessions(of: account, now: start).count == 2)
+            try await expect(store.sessions(of: account, now: start).count, equals: 2)
             // Subjects are case-sensitive.
             let folded = AccountName(issuer: Sample.issuer, subject: "subject-1")
-            #expect(try await store.endAll(of: folded, but: nil, reason: .revoked, now: start).isEmpty)
+            try await expect(empty: store.endAll(of: folded, but: nil, reason: .revoked, now: start))
             let ended = try await store.endAll(of: account, but: nil, reason: .revoked, now: start)
-            #expect(Set(ended) == [company.session.id, partner.session.id])
+            expect(Set(ended), equals: [company.session.id, partner.session.id])
             for made in [other, elsewhere] {
-                #expect(try await store.lookup(made.ticket, at: start).session != nil)
+                try await expect(store.lookup(made.ticket, at: start).session != nil)
             }
         }
     }
@@ -150,13 +150,13 @@ struct ProviderSessionContractTests {
             let late = try await create(store, Sample.provenance(1, sid: nil), at: time)
             var ended = try await store.takeAll(
                 .created(account, before: time, isNameless: true), reason: .revoked, now: now)
-            #expect(ended.map(\.id) == [nameless.session.id])
+            expect(ended.map(\.id), equals: [nameless.session.id])
             ended = try await store.takeAll(
                 .created(account, before: time, isNameless: false), reason: .revoked, now: now)
-            #expect(ended.map(\.id) == [before.session.id])
-            #expect(try await store.lookup(before.ticket, at: now).reason == .revoked)
+            expect(ended.map(\.id), equals: [before.session.id])
+            try await expect(store.lookup(before.ticket, at: now).reason, equals: .revoked)
             for made in [at, after, other, late] {
-                #expect(try await store.lookup(made.ticket, at: now).session != nil)
+                try await expect(store.lookup(made.ticket, at: now).session != nil)
             }
         }
     }
@@ -167,8 +167,8 @@ struct ProviderSessionContractTests {
             let made = try await create(store, Sample.provenance(1))
             let later = start + kind.idle
             let session = ProviderSession(issuer: Sample.issuer, id: "sid-1")
-            #expect(try await store.takeAll(.provider(session), reason: .revoked, now: later).isEmpty)
-            #expect(try await store.lookup(made.ticket, at: later).reason == .expiredIdle)
+            try await expect(empty: store.takeAll(.provider(session), reason: .revoked, now: later))
+            try await expect(store.lookup(made.ticket, at: later).reason, equals: .expiredIdle)
         }
     }
 
@@ -177,11 +177,11 @@ struct ProviderSessionContractTests {
         try await kind.run { store in
             let new = Sample.new(Sample.provenance(1), endsBy: start.wallTime + .seconds(100))
             let (ticket, session) = try await store.create(new, now: start)
-            #expect(session.expiresAt == start + .seconds(100))
-            #expect(try await store.lookup(ticket, at: start + .milliseconds(99_999)).session != nil)
-            #expect(try await store.lookup(ticket, at: start + .seconds(100)).reason == .expiredAbsolute)
+            expect(session.expiresAt, equals: start + .seconds(100))
+            try await expect(store.lookup(ticket, at: start + .milliseconds(99_999)).session != nil)
+            try await expect(store.lookup(ticket, at: start + .seconds(100)).reason, equals: .expiredAbsolute)
             let generous = Sample.new(Sample.provenance(1), endsBy: start.wallTime + .seconds(100_000))
-            #expect(try await store.create(generous, now: start).1.expiresAt == start + .seconds(3_600))
+            try await expect(store.create(generous, now: start).1.expiresAt, equals: start + .seconds(3_600))
         }
     }
 
@@ -193,22 +193,22 @@ struct ProviderSessionContractTests {
             let new = Sample.new(Sample.provenance(1), endsBy: start.wallTime + .seconds(100))
             let (ticket, session) = try await store.create(new, now: start)
             var now = start + .seconds(90)
-            let lease = try #require(try await store.lease(session.key, for: .seconds(30), now: now).lease)
+            let lease = try await require(store.lease(session.key, for: .seconds(30), now: now).lease)
             func save(_ endsBy: WallTime?, over session: Session) async throws -> Session {
                 let update = SessionUpdate(tokens: Sample.tokens(2, obtainedAt: now), endsBy: endsBy)
                 let saved = try await store.save(update, ticket: ticket, over: session, under: lease, now: now)
-                return try #require(saved.session)
+                return try require(saved.session)
             }
             let extended = try await save(now.wallTime + .seconds(100), over: session)
-            #expect(extended.expiresAt == start + .seconds(190))
-            #expect(try await store.lookup(ticket, at: start + .seconds(189)).session?.version == 2)
+            expect(extended.expiresAt, equals: start + .seconds(190))
+            try await expect(store.lookup(ticket, at: start + .seconds(189)).session?.version, equals: 2)
             now = start + .seconds(95)
             let kept = try await save(nil, over: extended)
-            #expect(kept.expiresAt == start + .seconds(190))
+            expect(kept.expiresAt, equals: start + .seconds(190))
             let full = try await save(start.wallTime + .seconds(10_000), over: kept)
-            #expect(full.expiresAt == start + .seconds(3_600))
-            #expect(try await save(start.wallTime + .seconds(120), over: full).expiresAt == start + .seconds(120))
-            #expect(try await store.lookup(ticket, at: start + .seconds(120)).reason == .expiredAbsolute)
+            expect(full.expiresAt, equals: start + .seconds(3_600))
+            try await expect(save(start.wallTime + .seconds(120), over: full).expiresAt, equals: start + .seconds(120))
+            try await expect(store.lookup(ticket, at: start + .seconds(120)).reason, equals: .expiredAbsolute)
         }
     }
 
@@ -232,15 +232,15 @@ struct ProviderSessionContractTests {
         try await kind.run { store async throws in
             let key = MarkKey(.logoutToken, hash: 1)
             let minute = Duration.seconds(60)
-            #expect(try await store.setMark([key], lifetime: minute, now: start))
+            try await expect(store.setMark([key], lifetime: minute, now: start))
             let last = start + .milliseconds(59_999)
-            #expect(try await store.hasMark([key], now: last))
-            #expect(try await !store.setMark([key], lifetime: minute, now: last))
+            try await expect(store.hasMark([key], now: last))
+            try await expect(!store.setMark([key], lifetime: minute, now: last))
             let end = start + minute
-            #expect(try await !store.hasMark([key], now: end))
-            #expect(try await store.setMark([key], lifetime: minute, now: end))
-            #expect(try await store.hasMark([key], now: end + .milliseconds(59_999)))
-            #expect(try await !store.hasMark([key], now: end + minute))
+            try await expect(!store.hasMark([key], now: end))
+            try await expect(store.setMark([key], lifetime: minute, now: end))
+            try await expect(store.hasMark([key], now: end + .milliseconds(59_999)))
+            try await expect(!store.hasMark([key], now: end + minute))
         }
     }
 }
@@ -254,12 +254,12 @@ struct ProviderReplicaContractTests {
     func endsEverywhere(kind: SessionStoreCase) async throws {
         try await kind.runTwo { one, other in
             let (ticket, _) = try await one.create(Sample.new(Sample.provenance(1)), now: start)
-            let found = try #require(try await other.lookup(ticket, at: start).session)
-            #expect(found.provenance == Sample.provenance(1))
+            let found = try await require(other.lookup(ticket, at: start).session)
+            expect(found.provenance, equals: Sample.provenance(1))
             let session = ProviderSession(issuer: Sample.issuer, id: "sid-1")
-            #expect(try await one.takeAll(.provider(session), reason: .revoked, now: start).count == 1)
+            try await expect(one.takeAll(.provider(session), reason: .revoked, now: start).count, equals: 1)
             try await eventually("it is removed") { other.lookup(ticket, now: start, slides: false).session == nil }
-            #expect(try await other.lookup(ticket, at: start).reason == .revoked)
+            try await expect(other.lookup(ticket, at: start).reason, equals: .revoked)
         }
     }
 

@@ -132,6 +132,6 @@ extension RecordContract {
     var later: SessionTime { now + .seconds(1_200) }
 
     func insert(_ record: SessionRecord, _ store: any SessionRecordStore) async throws {
-        #expect(try await store.insert(record, keepUntil: later, now: now))
+        try await expect(store.insert(record, keepUntil: later, now: now))
     }
 }

@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @testable import CloakroomSessions
@@ -6,16 +7,16 @@ import Testing
 /// The contract of every record store, whatever its storage.
 @Suite("Every record store", .timeLimit(.minutes(3)))
 struct RecordStoreContractTests: RecordContract {
-    private func held(_ attempt: LeaseResult) throws -> UInt64 { try #require(attempt.lease).fencingToken }
+    private func held(_ attempt: LeaseResult) throws -> UInt64 { try require(attempt.lease).fencingToken }
 
     @Test("returns the records that were inserted, and counts them", arguments: RecordStoreCase.all)
     func roundTrip(kind: RecordStoreCase) async throws {
         try await kind.run { store in
             let records = [record(1), record(2), record(0xffff_ffff)]
             for record in records { try await insert(record, store) }
-            for record in records { #expect(try await store.read(record.key.id, now: now) == .record(record)) }
-            #expect(try await store.read(SessionID(77), now: now) == .none)
-            #expect(!kind.counts || store.count == 3)
+            for record in records { try await expect(store.read(record.key.id, now: now), equals: .record(record)) }
+            try await expect(store.read(SessionID(77), now: now), equals: .none)
+            expect(!kind.counts || store.count == 3)
         }
     }
 
@@ -25,17 +26,17 @@ struct RecordStoreContractTests: RecordContract {
             var (first, second) = (record(1, account: 5), record(2, account: 6))
             (first.name, second.name) = (50, 6)
             for record in [first, second] { try await insert(record, store) }
-            #expect(try await store.read(first.key.id, now: now) == .record(first))
-            #expect(try await store.records(in: .account(5), now: now) == [first.listed])
-            #expect(try await store.records(in: .account(50), now: now) == [first.listed])
-            #expect(try await store.records(in: .account(6), now: now) == [second.listed])
+            try await expect(store.read(first.key.id, now: now), equals: .record(first))
+            try await expect(store.records(in: .account(5), now: now), equals: [first.listed])
+            try await expect(store.records(in: .account(50), now: now), equals: [first.listed])
+            try await expect(store.records(in: .account(6), now: now), equals: [second.listed])
             var renamed = first
             (renamed.name, renamed.version) = (51, 2)
-            #expect(try await store.replace(renamed, fence: nil, now: now) == .done)
-            #expect(try await store.records(in: .account(50), now: now).isEmpty)
-            #expect(try await store.records(in: .account(51), now: now) == [renamed.listed])
+            try await expect(store.replace(renamed, fence: nil, now: now), equals: .done)
+            try await expect(empty: store.records(in: .account(50), now: now))
+            try await expect(store.records(in: .account(51), now: now), equals: [renamed.listed])
             _ = try await store.remove(first.key.id, reason: .revoked, condition: nil, now: now)
-            #expect(try await store.records(in: .account(51), now: now).isEmpty)
+            try await expect(empty: store.records(in: .account(51), now: now))
         }
     }
 
@@ -47,7 +48,7 @@ struct RecordStoreContractTests: RecordContract {
                 record.contents = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31) }
                 record.client = []
                 try await insert(record, store)
-                #expect(try await store.read(record.key.id, now: now) == .record(record))
+                try await expect(store.read(record.key.id, now: now), equals: .record(record))
             }
         }
     }
@@ -58,9 +59,9 @@ struct RecordStoreContractTests: RecordContract {
             try await insert(record(1), store)
             var other = record(1, account: 8)
             other.key = SessionKey(other.key.word0, 9, 9, 9)
-            #expect(try await !store.insert(other, keepUntil: later, now: now))
-            #expect(try await store.read(other.key.id, now: now) == .record(record(1)))
-            #expect(try await store.records(in: .account(8), now: now).isEmpty)
+            try await expect(!store.insert(other, keepUntil: later, now: now))
+            try await expect(store.read(other.key.id, now: now), equals: .record(record(1)))
+            try await expect(empty: store.records(in: .account(8), now: now))
         }
     }
 
@@ -71,17 +72,17 @@ struct RecordStoreContractTests: RecordContract {
             var next = record(1, account: 5, version: 2)
             next.contents = [1, 2, 3]
             next.expiresAt = now + .seconds(60)
-            #expect(try await store.replace(record(1, version: 3), fence: nil, now: now) == .changed)
-            #expect(try await store.replace(record(1, version: 1), fence: nil, now: now) == .changed)
-            #expect(try await store.replace(next, fence: nil, now: now) == .done)
-            #expect(try await store.replace(next, fence: nil, now: now) == .changed)
-            #expect(try await store.read(next.key.id, now: now) == .record(next))
-            #expect(try await store.replace(record(2, version: 2), fence: nil, now: now) == .notFound)
+            try await expect(store.replace(record(1, version: 3), fence: nil, now: now), equals: .changed)
+            try await expect(store.replace(record(1, version: 1), fence: nil, now: now), equals: .changed)
+            try await expect(store.replace(next, fence: nil, now: now), equals: .done)
+            try await expect(store.replace(next, fence: nil, now: now), equals: .changed)
+            try await expect(store.read(next.key.id, now: now), equals: .record(next))
+            try await expect(store.replace(record(2, version: 2), fence: nil, now: now), equals: .notFound)
             var other = record(1, version: 3)
             other.key = SessionKey(other.key.word0, 9, 9, 9)
-            #expect(try await store.replace(other, fence: nil, now: now) == .notFound)
-            #expect(try await store.records(in: .account(5), now: now) == [next.listed])
-            #expect(try await store.records(in: .account(1), now: now).isEmpty)
+            try await expect(store.replace(other, fence: nil, now: now), equals: .notFound)
+            try await expect(store.records(in: .account(5), now: now), equals: [next.listed])
+            try await expect(empty: store.records(in: .account(1), now: now))
         }
     }
 
@@ -93,20 +94,20 @@ struct RecordStoreContractTests: RecordContract {
             let id = record(1).key.id
             try await insert(record(1), store)
             let first = try held(await store.lease(id, for: .seconds(30), now: now))
-            #expect(first == 1)
-            #expect(try await store.lease(id, for: .seconds(30), now: now) == .heldByOther)
-            #expect(try await store.replace(record(1, version: 2), fence: nil, now: now) == .fenced)
-            #expect(try await store.replace(record(1, version: 2), fence: first + 1, now: now) == .fenced)
+            expect(first, equals: 1)
+            try await expect(store.lease(id, for: .seconds(30), now: now), equals: .heldByOther)
+            try await expect(store.replace(record(1, version: 2), fence: nil, now: now), equals: .fenced)
+            try await expect(store.replace(record(1, version: 2), fence: first + 1, now: now), equals: .fenced)
             try await store.release(id, fence: first)
             let second = try held(await store.lease(id, for: .seconds(30), now: now))
             #expect(second > first)
-            #expect(try await store.replace(record(1, version: 2), fence: first, now: now) == .fenced)
-            #expect(try await store.replace(record(1, version: 3), fence: second, now: now) == .changed)
-            #expect(try await store.replace(record(1, version: 2), fence: second, now: now) == .done)
+            try await expect(store.replace(record(1, version: 2), fence: first, now: now), equals: .fenced)
+            try await expect(store.replace(record(1, version: 3), fence: second, now: now), equals: .changed)
+            try await expect(store.replace(record(1, version: 2), fence: second, now: now), equals: .done)
             try await store.release(id, fence: first)
-            #expect(try await store.lease(id, for: .seconds(30), now: now) == .heldByOther)
+            try await expect(store.lease(id, for: .seconds(30), now: now), equals: .heldByOther)
             try await store.release(id, fence: second)
-            #expect(try await store.replace(record(1, version: 3), fence: nil, now: now) == .done)
+            try await expect(store.replace(record(1, version: 3), fence: nil, now: now), equals: .done)
         }
     }
 
@@ -118,18 +119,18 @@ struct RecordStoreContractTests: RecordContract {
             let id = record(1).key.id
             try await insert(record(1), store)
             let first = try held(await store.lease(id, for: .seconds(30), now: now))
-            #expect(try await store.lease(id, for: .seconds(30), now: now + .milliseconds(29_999)) == .heldByOther)
+            try await expect(store.lease(id, for: .seconds(30), now: now + .milliseconds(29_999)), equals: .heldByOther)
             let end = now + .seconds(30)
-            #expect(try await store.replace(record(1, version: 2), fence: first, now: end) == .done)
+            try await expect(store.replace(record(1, version: 2), fence: first, now: end), equals: .done)
             #expect(try held(await store.lease(id, for: .seconds(30), now: end)) > first)
-            #expect(try await store.replace(record(1, version: 3), fence: first, now: end) == .fenced)
+            try await expect(store.replace(record(1, version: 3), fence: first, now: end), equals: .fenced)
         }
     }
 
     @Test("grants no lease on a missing record", arguments: RecordStoreCase.all)
     func leaseOnNothing(kind: RecordStoreCase) async throws {
         try await kind.run { store in
-            #expect(try await store.lease(SessionID(9), for: .seconds(30), now: now) == .notFound)
+            try await expect(store.lease(SessionID(9), for: .seconds(30), now: now), equals: .notFound)
             try await store.release(SessionID(9), fence: 1)
         }
     }
@@ -149,7 +150,7 @@ struct RecordStoreContractTests: RecordContract {
                 }
                 return try await group.reduce(0) { $0 + ($1 ? 1 : 0) }
             }
-            #expect(holders == 1)
+            expect(holders, equals: 1)
         }
     }
 
@@ -160,18 +161,19 @@ struct RecordStoreContractTests: RecordContract {
             for (number, reason) in SessionEndReason.allCases.enumerated() {
                 let record = record(UInt64(number) + 1)
                 try await insert(record, store)
-                #expect(
-                    try await store.remove(record.key.id, reason: reason, condition: nil, now: now) == .removed(record))
-                #expect(try await store.read(record.key.id, now: now) == .ended(reason))
-                #expect(try await store.remove(record.key.id, reason: .revoked, condition: nil, now: now) == .notFound)
-                #expect(try await store.read(record.key.id, now: now) == .ended(reason))
-                #expect(try await store.lease(record.key.id, for: .seconds(1), now: now) == .notFound)
+                try await expect(
+                    store.remove(record.key.id, reason: reason, condition: nil, now: now), equals: .removed(record))
+                try await expect(store.read(record.key.id, now: now), equals: .ended(reason))
+                try await expect(
+                    store.remove(record.key.id, reason: .revoked, condition: nil, now: now), equals: .notFound)
+                try await expect(store.read(record.key.id, now: now), equals: .ended(reason))
+                try await expect(store.lease(record.key.id, for: .seconds(1), now: now), equals: .notFound)
                 var next = record
                 next.version = 2
-                #expect(try await store.replace(next, fence: nil, now: now) == .notFound)
+                try await expect(store.replace(next, fence: nil, now: now), equals: .notFound)
             }
-            #expect(!kind.counts || store.count == 0)
-            #expect(try await store.records(in: .account(1), now: now).isEmpty)
+            expect(!kind.counts || store.count == 0)
+            try await expect(empty: store.records(in: .account(1), now: now))
         }
     }
 
@@ -181,11 +183,11 @@ struct RecordStoreContractTests: RecordContract {
     func removalOfLost(kind: RecordStoreCase) async throws {
         try await kind.run { store async throws in
             let id = record(1).key.id
-            #expect(try await store.remove(id, reason: .refreshRejected, condition: (1, 0), now: now) == .notFound)
-            #expect(try await store.read(id, now: now) == .none)
+            try await expect(store.remove(id, reason: .refreshRejected, condition: (1, 0), now: now), equals: .notFound)
+            try await expect(store.read(id, now: now), equals: .none)
             for reason in [SessionEndReason.signedOut, .revoked] {
-                #expect(try await store.remove(id, reason: reason, condition: nil, now: now) == .notFound)
-                #expect(try await store.read(id, now: now) == .ended(.signedOut))
+                try await expect(store.remove(id, reason: reason, condition: nil, now: now), equals: .notFound)
+                try await expect(store.read(id, now: now), equals: .ended(.signedOut))
             }
         }
     }
@@ -198,14 +200,14 @@ struct RecordStoreContractTests: RecordContract {
             let fence = try held(await store.lease(id, for: .seconds(30), now: now))
             let changed: [(version: UInt64, fence: UInt64)] = [(2, fence), (1, fence + 1), (0, 0)]
             for condition in changed {
-                #expect(
-                    try await store.remove(id, reason: .refreshRejected, condition: condition, now: now) == .changed)
+                try await expect(
+                    store.remove(id, reason: .refreshRejected, condition: condition, now: now), equals: .changed)
             }
-            #expect(
-                try await store.remove(id, reason: .refreshRejected, condition: (1, fence), now: now)
-                    == .removed(record(1)))
-            #expect(
-                try await store.remove(id, reason: .refreshRejected, condition: (1, fence), now: now) == .notFound)
+            try await expect(
+                store.remove(id, reason: .refreshRejected, condition: (1, fence), now: now),
+                equals: .removed(record(1)))
+            try await expect(
+                store.remove(id, reason: .refreshRejected, condition: (1, fence), now: now), equals: .notFound)
         }
     }
 
@@ -223,17 +225,17 @@ struct RecordStoreContractTests: RecordContract {
             try await store.touch([touch(one.key.id, 30)])
             var expected = one
             expected.lastUsedAt = now + .seconds(60)
-            #expect(try await store.read(one.key.id, now: now) == .record(expected))
-            #expect(try await store.read(SessionID(99), now: now) == .none)
-            #expect(try await store.replace(record(1, version: 2), fence: nil, now: now) == .done)
+            try await expect(store.read(one.key.id, now: now), equals: .record(expected))
+            try await expect(store.read(SessionID(99), now: now), equals: .none)
+            try await expect(store.replace(record(1, version: 2), fence: nil, now: now), equals: .done)
             expected.version = 2
-            #expect(try await store.read(one.key.id, now: now) == .record(expected))
+            try await expect(store.read(one.key.id, now: now), equals: .record(expected))
             (expected.version, expected.lastUsedAt) = (3, now + .seconds(61))
-            #expect(try await store.replace(expected, fence: nil, now: now) == .done)
-            #expect(try await store.read(one.key.id, now: now) == .record(expected))
+            try await expect(store.replace(expected, fence: nil, now: now), equals: .done)
+            try await expect(store.read(one.key.id, now: now), equals: .record(expected))
             _ = try await store.remove(one.key.id, reason: .signedOut, condition: nil, now: now)
             try await store.touch([touch(one.key.id, 90)])
-            #expect(try await store.read(one.key.id, now: now) == .ended(.signedOut))
+            try await expect(store.read(one.key.id, now: now), equals: .ended(.signedOut))
         }
     }
 
@@ -247,17 +249,17 @@ struct RecordStoreContractTests: RecordContract {
                 let use = RecordTouch(id: id, lastUsedAt: now + .milliseconds(milliseconds), keepUntil: later)
                 return try await store.touch([use], granularity: .milliseconds(112_500))
             }
-            #expect(try await touch(one, 112_500) == nil)
+            try await expect(touch(one, 112_500) == nil)
             for milliseconds in [112_900, 112_500, 90_000, 224_999] as [Int64] {
                 let unwritten = try await touch(other, milliseconds)
-                #expect(unwritten?.superseded == [id])
-                #expect(unwritten?.ids == [] && unwritten?.error == nil)
+                expect(unwritten?.superseded, equals: [id])
+                expect(unwritten?.ids == [] && unwritten?.error == nil)
             }
             expected.lastUsedAt = now + .milliseconds(112_500)
-            #expect(try await one.read(id, now: now) == .record(expected))
-            #expect(try await touch(other, 225_000) == nil)
+            try await expect(one.read(id, now: now), equals: .record(expected))
+            try await expect(touch(other, 225_000) == nil)
             expected.lastUsedAt = now + .milliseconds(225_000)
-            #expect(try await one.read(id, now: now) == .record(expected))
+            try await expect(one.read(id, now: now), equals: .record(expected))
         }
     }
 
@@ -269,9 +271,9 @@ struct RecordStoreContractTests: RecordContract {
             try await store.touch(
                 records.map { RecordTouch(id: $0.key.id, lastUsedAt: now + .seconds(60), keepUntil: later) })
             for known in try await store.records(in: .account(1), now: now) {
-                #expect(known.lastUsedAt == now + .seconds(60))
+                expect(known.lastUsedAt, equals: now + .seconds(60))
             }
-            #expect(try await store.records(in: .account(1), now: now).count == 600)
+            try await expect(store.records(in: .account(1), now: now).count, equals: 600)
         }
     }
 
@@ -282,10 +284,10 @@ struct RecordStoreContractTests: RecordContract {
             try await insert(record(6, account: .max), store)
             try await insert(record(7, account: 0), store)
             let found = try await store.records(in: .account(7), now: now)
-            #expect(Set(found.map(\.key)) == Set((1...5).map { record($0).key }))
-            #expect(try await store.records(in: .account(.max), now: now) == [record(6, account: .max).listed])
-            #expect(try await store.records(in: .account(0), now: now) == [record(7, account: 0).listed])
-            #expect(try await store.records(in: .account(8), now: now).isEmpty)
+            expect(Set(found.map(\.key)), equals: Set((1...5).map { record($0).key }))
+            try await expect(store.records(in: .account(.max), now: now), equals: [record(6, account: .max).listed])
+            try await expect(store.records(in: .account(0), now: now), equals: [record(7, account: 0).listed])
+            try await expect(empty: store.records(in: .account(8), now: now))
         }
     }
 
@@ -293,12 +295,12 @@ struct RecordStoreContractTests: RecordContract {
     func replicas(kind: RecordStoreCase) async throws {
         try await kind.runTwo { one, other in
             try await insert(record(1), one)
-            #expect(try await other.read(record(1).key.id, now: now) == .record(record(1)))
+            try await expect(other.read(record(1).key.id, now: now), equals: .record(record(1)))
             let fence = try held(await other.lease(record(1).key.id, for: .seconds(30), now: now))
-            #expect(try await one.lease(record(1).key.id, for: .seconds(30), now: now) == .heldByOther)
-            #expect(try await one.replace(record(1, version: 2), fence: fence, now: now) == .done)
-            #expect(try await other.replace(record(1, version: 2), fence: fence, now: now) == .changed)
-            #expect(try await other.records(in: .account(1), now: now).map(\.version) == [2])
+            try await expect(one.lease(record(1).key.id, for: .seconds(30), now: now), equals: .heldByOther)
+            try await expect(one.replace(record(1, version: 2), fence: fence, now: now), equals: .done)
+            try await expect(other.replace(record(1, version: 2), fence: fence, now: now), equals: .changed)
+            try await expect(other.records(in: .account(1), now: now).map(\.version), equals: [2])
         }
     }
 
@@ -309,12 +311,12 @@ struct RecordStoreContractTests: RecordContract {
             let id = record(1).key.id
             try await insert(record(1), one)
             _ = try await other.read(id, now: now)
-            #expect(try await one.replace(record(1, version: 2), fence: nil, now: now) == .done)
+            try await expect(one.replace(record(1, version: 2), fence: nil, now: now), equals: .done)
             await changes.wait(for: .changed(id), .allChanged, .up)
-            #expect(try await other.read(id, now: now).record?.version == 2)
+            try await expect(other.read(id, now: now).record?.version, equals: 2)
             _ = try await one.remove(id, reason: .revoked, condition: nil, now: now)
             await changes.wait(for: .changed(id), .allChanged, .up)
-            #expect(try await other.read(id, now: now) == .ended(.revoked))
+            try await expect(other.read(id, now: now), equals: .ended(.revoked))
         }
     }
 }

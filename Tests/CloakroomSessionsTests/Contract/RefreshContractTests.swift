@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @testable import CloakroomSessions
@@ -17,7 +18,7 @@ struct RefreshContractTests {
 
     private func leased(_ store: any SessionStore, _ number: Int = 0) async throws -> Leased {
         let (ticket, session) = try await store.create(Sample.new(number), now: start)
-        let lease = try #require(try await store.lease(session.key, for: leaseTime, now: start).lease)
+        let lease = try await require(store.lease(session.key, for: leaseTime, now: start).lease)
         return Leased(ticket: ticket, session: session, lease: lease)
     }
 
@@ -45,17 +46,17 @@ struct RefreshContractTests {
     func saves(kind: SessionStoreCase) async throws {
         try await leased(kind, 4) { store, leased async throws in
             let now = start + .seconds(5)
-            let saved = try #require(try await save(newTokens(5, at: now), leased, in: store, at: now).session)
-            let found = try #require(try await store.lookup(leased.ticket, at: now).session)
-            let read = try #require(try await store.reload(leased.ticket, now: now).session)
+            let saved = try await require(save(newTokens(5, at: now), leased, in: store, at: now).session)
+            let found = try await require(store.lookup(leased.ticket, at: now).session)
+            let read = try await require(store.reload(leased.ticket, now: now).session)
             for session in [saved, found, read] {
-                #expect(session.version == leased.session.version + 1)
-                #expect(session.tokens == Sample.tokens(5, obtainedAt: now))
-                #expect(session.user == Sample.user(4))
-                #expect(session.client == Sample.client)
-                #expect(session.createdAt == start)
-                #expect(session.expiresAt == leased.session.expiresAt)
-                #expect(session.key == leased.session.key)
+                expect(session.version, equals: leased.session.version + 1)
+                expect(session.tokens, equals: Sample.tokens(5, obtainedAt: now))
+                expect(session.user, equals: Sample.user(4))
+                expect(session.client, equals: Sample.client)
+                expect(session.createdAt, equals: start)
+                expect(session.expiresAt, equals: leased.session.expiresAt)
+                expect(session.key, equals: leased.session.key)
             }
         }
     }
@@ -63,15 +64,15 @@ struct RefreshContractTests {
     @Test("Rule 63: counts requests in flight of before a reload of the session", arguments: SessionStoreCase.all)
     func countsOverReload(kind: SessionStoreCase) async throws {
         try await leased(kind) { store, leased async throws in
-            let session = try #require(try await store.lookup(leased.ticket, at: start).session)
-            #expect(session.beginRequest(limit: 1))
+            let session = try await require(store.lookup(leased.ticket, at: start).session)
+            expect(session.beginRequest(limit: 1))
             for _ in 0..<2 {
-                let reloaded = try #require(try await store.reload(leased.ticket, now: start).session)
-                #expect(!reloaded.beginRequest(limit: 1))
-                #expect(try await store.lookup(leased.ticket, at: start).session?.beginRequest(limit: 1) == false)
+                let reloaded = try await require(store.reload(leased.ticket, now: start).session)
+                expect(!reloaded.beginRequest(limit: 1))
+                try await expect(store.lookup(leased.ticket, at: start).session?.beginRequest(limit: 1), equals: false)
             }
             session.endRequest()
-            #expect(try await store.lookup(leased.ticket, at: start).session?.beginRequest(limit: 1) == true)
+            try await expect(store.lookup(leased.ticket, at: start).session?.beginRequest(limit: 1), equals: true)
         }
     }
 
@@ -80,14 +81,14 @@ struct RefreshContractTests {
         arguments: SessionStoreCase.all)
     func countsOverRefresh(kind: SessionStoreCase) async throws {
         try await leased(kind) { store, leased async throws in
-            var before = try #require(try await store.lookup(leased.ticket, at: start).session)
-            #expect(before.beginRequest(limit: 2))
+            var before = try await require(store.lookup(leased.ticket, at: start).session)
+            expect(before.beginRequest(limit: 2))
             for number in 1...2 {
                 let result = try await save(newTokens(number, at: start), leased, over: before, in: store)
-                let saved = try #require(result.session)
-                let after = try #require(try await store.lookup(leased.ticket, at: start).session)
-                #expect(saved.beginRequest(limit: 2))
-                #expect(!after.beginRequest(limit: 2))
+                let saved = try require(result.session)
+                let after = try await require(store.lookup(leased.ticket, at: start).session)
+                expect(saved.beginRequest(limit: 2))
+                expect(!after.beginRequest(limit: 2))
                 saved.endRequest()
                 before = after
             }
@@ -99,9 +100,9 @@ struct RefreshContractTests {
         try await leased(kind, 4) { store, leased async throws in
             let json = Array(#"{"id":4,"name":"new"}"#.utf8)
             _ = try await save(SessionUpdate(userJSON: json), leased, in: store)
-            let found = try #require(try await store.lookup(leased.ticket, at: start).session)
-            #expect(found.user == UserProfile(json: json, account: Sample.account(4)))
-            #expect(found.tokens == Sample.tokens(4))
+            let found = try await require(store.lookup(leased.ticket, at: start).session)
+            expect(found.user, equals: UserProfile(json: json, account: Sample.account(4)))
+            expect(found.tokens, equals: Sample.tokens(4))
         }
     }
 
@@ -109,14 +110,14 @@ struct RefreshContractTests {
     func leasesExcludeEachOther(kind: SessionStoreCase) async throws {
         try await leased(kind) { store, leased async throws in
             let other = try await store.create(Sample.new(1), now: start).1
-            #expect(try await store.lease(leased.session.key, for: leaseTime, now: start) == .heldByOther)
-            #expect(try await store.lease(other.key, for: leaseTime, now: start).lease != nil)
+            try await expect(store.lease(leased.session.key, for: leaseTime, now: start), equals: .heldByOther)
+            try await expect(store.lease(other.key, for: leaseTime, now: start).lease != nil)
             await store.release(leased.lease, of: leased.session.key)
-            let next = try #require(try await store.lease(leased.session.key, for: leaseTime, now: start).lease)
+            let next = try await require(store.lease(leased.session.key, for: leaseTime, now: start).lease)
             #expect(next.fencingToken > leased.lease.fencingToken)
             // Releasing an outdated lease changes nothing.
             await store.release(leased.lease, of: leased.session.key)
-            #expect(try await store.lease(leased.session.key, for: leaseTime, now: start) == .heldByOther)
+            try await expect(store.lease(leased.session.key, for: leaseTime, now: start), equals: .heldByOther)
         }
     }
 
@@ -130,7 +131,7 @@ struct RefreshContractTests {
                 }
                 return try await group.reduce(0) { $0 + ($1 ? 1 : 0) }
             }
-            #expect(holders == 1)
+            expect(holders, equals: 1)
         }
     }
 
@@ -139,16 +140,16 @@ struct RefreshContractTests {
         arguments: SessionStoreCase.followingGivenTime)
     func lateSave(kind: SessionStoreCase) async throws {
         try await leased(kind) { store, leased async throws in
-            #expect(
-                try await store.lease(leased.session.key, for: leaseTime, now: start + .milliseconds(29_999))
-                    == .heldByOther)
+            try await expect(
+                store.lease(leased.session.key, for: leaseTime, now: start + .milliseconds(29_999)),
+                equals: .heldByOther)
             let later = start + leaseTime
-            let next = try #require(try await store.lease(leased.session.key, for: leaseTime, now: later).lease)
+            let next = try await require(store.lease(leased.session.key, for: leaseTime, now: later).lease)
             #expect(next.fencingToken > leased.lease.fencingToken)
-            #expect(try await save(newTokens(7, at: later), leased, in: store, at: later).isFenced)
-            #expect(try await save(newTokens(8, at: later), leased, under: next, in: store, at: later).session != nil)
-            #expect(
-                try await store.lookup(leased.ticket, at: later).session?.tokens == Sample.tokens(8, obtainedAt: later))
+            try await expect(save(newTokens(7, at: later), leased, in: store, at: later).isFenced)
+            try await expect(save(newTokens(8, at: later), leased, under: next, in: store, at: later).session != nil)
+            try await expect(
+                store.lookup(leased.ticket, at: later).session?.tokens, equals: Sample.tokens(8, obtainedAt: later))
         }
     }
 
@@ -157,19 +158,19 @@ struct RefreshContractTests {
     func saveAfterRelease(kind: SessionStoreCase) async throws {
         try await leased(kind) { store, leased async throws in
             await store.release(leased.lease, of: leased.session.key)
-            #expect(try await store.lease(leased.session.key, for: leaseTime, now: start).lease != nil)
-            #expect(try await save(newTokens(7, at: start), leased, in: store).isFenced)
-            #expect(try await store.lookup(leased.ticket, at: start).session?.tokens == Sample.tokens())
+            try await expect(store.lease(leased.session.key, for: leaseTime, now: start).lease != nil)
+            try await expect(save(newTokens(7, at: start), leased, in: store).isFenced)
+            try await expect(store.lookup(leased.ticket, at: start).session?.tokens, equals: Sample.tokens())
         }
     }
 
     @Test("rejects a save over another version than the stored one", arguments: SessionStoreCase.all)
     func versionConflict(kind: SessionStoreCase) async throws {
         try await leased(kind) { store, leased async throws in
-            let saved = try #require(try await save(newTokens(1, at: start), leased, in: store).session)
-            #expect(try await save(newTokens(2, at: start), leased, in: store).isChanged)
-            #expect(try await store.lookup(leased.ticket, at: start).session?.tokens == Sample.tokens(1))
-            #expect(try await save(newTokens(3, at: start), leased, over: saved, in: store).session?.version == 3)
+            let saved = try await require(save(newTokens(1, at: start), leased, in: store).session)
+            try await expect(save(newTokens(2, at: start), leased, in: store).isChanged)
+            try await expect(store.lookup(leased.ticket, at: start).session?.tokens, equals: Sample.tokens(1))
+            try await expect(save(newTokens(3, at: start), leased, over: saved, in: store).session?.version, equals: 3)
         }
     }
 
@@ -177,12 +178,12 @@ struct RefreshContractTests {
     func gone(kind: SessionStoreCase) async throws {
         try await leased(kind) { store, leased async throws in
             _ = try await store.end(leased.ticket, reason: .signedOut, now: start)
-            #expect(try await store.lease(leased.session.key, for: leaseTime, now: start) == .notFound)
-            #expect(try await save(newTokens(1, at: start), leased, in: store).isNotFound)
-            #expect(try await store.reject(leased.session, under: leased.lease, now: start) == .notFound)
+            try await expect(store.lease(leased.session.key, for: leaseTime, now: start), equals: .notFound)
+            try await expect(save(newTokens(1, at: start), leased, in: store).isNotFound)
+            try await expect(store.reject(leased.session, under: leased.lease, now: start), equals: .notFound)
             await store.release(leased.lease, of: leased.session.key)
-            #expect(try await store.lookup(leased.ticket, at: start).reason == .revoked)
-            #expect(!kind.counts || store.count == 0)
+            try await expect(store.lookup(leased.ticket, at: start).reason, equals: .revoked)
+            expect(!kind.counts || store.count == 0)
         }
     }
 
@@ -190,11 +191,11 @@ struct RefreshContractTests {
         "ends a session whose refresh was rejected, and reports this for its ticket", arguments: SessionStoreCase.all)
     func rejects(kind: SessionStoreCase) async throws {
         try await leased(kind) { store, leased async throws in
-            #expect(try await store.lookup(leased.ticket, at: start).session != nil)
-            #expect(try await store.reject(leased.session, under: leased.lease, now: start) == .ended)
-            #expect(try await store.lookup(leased.ticket, at: start).reason == .refreshRejected)
-            #expect(try await store.reload(leased.ticket, now: start).reason == .refreshRejected)
-            #expect(!kind.counts || store.count == 0)
+            try await expect(store.lookup(leased.ticket, at: start).session != nil)
+            try await expect(store.reject(leased.session, under: leased.lease, now: start), equals: .ended)
+            try await expect(store.lookup(leased.ticket, at: start).reason, equals: .refreshRejected)
+            try await expect(store.reload(leased.ticket, now: start).reason, equals: .refreshRejected)
+            expect(!kind.counts || store.count == 0)
         }
     }
 
@@ -202,12 +203,12 @@ struct RefreshContractTests {
     func rejectsConditionally(kind: SessionStoreCase) async throws {
         try await leased(kind) { store, leased async throws in
             _ = try await save(newTokens(1, at: start), leased, in: store)
-            #expect(try await store.reject(leased.session, under: leased.lease, now: start) == .versionConflict)
-            let current = try #require(try await store.reload(leased.ticket, now: start).session)
+            try await expect(store.reject(leased.session, under: leased.lease, now: start), equals: .versionConflict)
+            let current = try await require(store.reload(leased.ticket, now: start).session)
             await store.release(leased.lease, of: leased.session.key)
-            #expect(try await store.lease(leased.session.key, for: leaseTime, now: start).lease != nil)
-            #expect(try await store.reject(current, under: leased.lease, now: start) == .versionConflict)
-            #expect(try await store.lookup(leased.ticket, at: start).session?.tokens == Sample.tokens(1))
+            try await expect(store.lease(leased.session.key, for: leaseTime, now: start).lease != nil)
+            try await expect(store.reject(current, under: leased.lease, now: start), equals: .versionConflict)
+            try await expect(store.lookup(leased.ticket, at: start).session?.tokens, equals: Sample.tokens(1))
         }
     }
 
@@ -219,19 +220,19 @@ struct RefreshContractTests {
             var new = Sample.new()
             new.tokens.refreshToken = nil
             let (ticket, session) = try await store.create(new, now: start)
-            #expect(session.expiresAt == start + .seconds(600))
-            #expect(try await store.lookup(ticket, at: start + .milliseconds(599_999)).session != nil)
-            #expect(try await store.lookup(ticket, at: start + .seconds(600)).reason == .expiredAbsolute)
+            expect(session.expiresAt, equals: start + .seconds(600))
+            try await expect(store.lookup(ticket, at: start + .milliseconds(599_999)).session != nil)
+            try await expect(store.lookup(ticket, at: start + .seconds(600)).reason, equals: .expiredAbsolute)
 
             let leased = try await leased(store, 1)
             var last = Sample.tokens(2)
             last.refreshToken = nil
             let saved = try await save(SessionUpdate(tokens: last), leased, in: store).session
-            #expect(saved?.expiresAt == start + .seconds(600))
+            expect(saved?.expiresAt, equals: start + .seconds(600))
             // The expiry is never extended again.
             let again = try await save(newTokens(3, at: start), leased, over: saved, in: store).session
-            #expect(again?.expiresAt == start + .seconds(600))
-            #expect(try await store.lookup(leased.ticket, at: start + .seconds(600)).reason == .expiredAbsolute)
+            expect(again?.expiresAt, equals: start + .seconds(600))
+            try await expect(store.lookup(leased.ticket, at: start + .seconds(600)).reason, equals: .expiredAbsolute)
         }
     }
 
@@ -252,9 +253,9 @@ struct RefreshContractTests {
                 try await group.waitForAll()
             }
             for (number, leased) in all.enumerated() {
-                let session = try #require(try await store.lookup(leased.ticket, at: start).session)
-                #expect(session.tokens == Sample.tokens(1_000 + number))
-                #expect(session.user == Sample.user(number))
+                let session = try await require(store.lookup(leased.ticket, at: start).session)
+                expect(session.tokens, equals: Sample.tokens(1_000 + number))
+                expect(session.user, equals: Sample.user(number))
             }
         }
     }
@@ -264,8 +265,8 @@ struct RefreshContractTests {
         try await leased(kind) { store, leased async throws in
             let now = start + .seconds(20)
             _ = try await save(newTokens(1, at: now), leased, in: store, at: now)
-            #expect(try await store.lookup(leased.ticket, at: now, slides: false).session?.lastUsedAt == start)
-            #expect(try await store.lookup(leased.ticket, at: start + kind.idle).reason == .expiredIdle)
+            try await expect(store.lookup(leased.ticket, at: now, slides: false).session?.lastUsedAt, equals: start)
+            try await expect(store.lookup(leased.ticket, at: start + kind.idle).reason, equals: .expiredIdle)
         }
     }
 }

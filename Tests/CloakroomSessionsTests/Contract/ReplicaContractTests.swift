@@ -13,12 +13,12 @@ struct ReplicaContractTests {
     func found(kind: SessionStoreCase) async throws {
         try await kind.runTwo { one, other in
             let (ticket, made) = try await one.create(Sample.new(5), now: start)
-            let session = try #require(try await other.lookup(ticket, at: start).session)
-            #expect(session.key == made.key)
-            #expect(session.tokens == Sample.tokens(5))
-            #expect(session.user == Sample.user(5))
-            #expect(session.client == Sample.client)
-            #expect(try await other.sessions(of: Sample.account(5), now: start) == [made.summary])
+            let session = try await require(other.lookup(ticket, at: start).session)
+            expect(session.key, equals: made.key)
+            expect(session.tokens, equals: Sample.tokens(5))
+            expect(session.user, equals: Sample.user(5))
+            expect(session.client, equals: Sample.client)
+            try await expect(other.sessions(of: Sample.account(5), now: start), equals: [made.summary])
         }
     }
 
@@ -28,13 +28,13 @@ struct ReplicaContractTests {
     func endsEverywhere(kind: SessionStoreCase) async throws {
         try await kind.runTwo { one, other in
             let (ticket, _) = try await one.create(Sample.new(), now: start)
-            #expect(try await other.load(ticket, now: start).session != nil)
-            #expect(other.lookup(ticket, now: start, slides: false).session != nil)
+            try await expect(other.load(ticket, now: start).session != nil)
+            expect(other.lookup(ticket, now: start, slides: false).session != nil)
             let changes = other.changeCount
-            #expect(try await one.end(ticket, reason: .signedOut, now: start) != nil)
+            try await expect(one.end(ticket, reason: .signedOut, now: start) != nil)
             try await eventually("it is removed") { other.lookup(ticket, now: start, slides: false).session == nil }
             try await eventually("the change is counted") { other.changeCount != changes }
-            #expect(try await other.lookup(ticket, at: start).reason == .revoked)
+            try await expect(other.lookup(ticket, at: start).reason, equals: .revoked)
         }
     }
 
@@ -43,12 +43,12 @@ struct ReplicaContractTests {
         try await kind.runTwo { one, other in
             let (mine, session) = try await one.create(Sample.new(1), now: start)
             let (elsewhere, _) = try await other.create(Sample.new(1), now: start)
-            #expect(try await other.lookup(elsewhere, at: start).session != nil)
+            try await expect(other.lookup(elsewhere, at: start).session != nil)
             let ended = try await one.endAll(of: Sample.account(1), but: session.id, reason: .revoked, now: start)
-            #expect(ended.count == 1)
+            expect(ended.count, equals: 1)
             try await eventually("it is removed") { other.lookup(elsewhere, now: start, slides: false).session == nil }
-            #expect(try await other.lookup(elsewhere, at: start).reason == .revoked)
-            #expect(try await other.lookup(mine, at: start).session != nil)
+            try await expect(other.lookup(elsewhere, at: start).reason, equals: .revoked)
+            try await expect(other.lookup(mine, at: start).session != nil)
         }
     }
 
@@ -56,17 +56,17 @@ struct ReplicaContractTests {
     func refreshesEverywhere(kind: SessionStoreCase) async throws {
         try await kind.runTwo { one, other in
             let (ticket, session) = try await one.create(Sample.new(), now: start)
-            #expect(try await other.load(ticket, now: start).session?.version == 1)
-            let lease = try #require(try await one.lease(session.key, for: .seconds(30), now: start).lease)
-            #expect(try await other.lease(session.key, for: .seconds(30), now: start) == .heldByOther)
+            try await expect(other.load(ticket, now: start).session?.version, equals: 1)
+            let lease = try await require(one.lease(session.key, for: .seconds(30), now: start).lease)
+            try await expect(other.lease(session.key, for: .seconds(30), now: start), equals: .heldByOther)
             let refresh = SessionUpdate(tokens: Sample.tokens(9))
             let saved = try await one.save(refresh, ticket: ticket, over: session, under: lease, now: start)
-            #expect(saved.session?.version == 2)
-            #expect(try await other.reload(ticket, now: start).session?.tokens == Sample.tokens(9))
+            expect(saved.session?.version, equals: 2)
+            try await expect(other.reload(ticket, now: start).session?.tokens, equals: Sample.tokens(9))
             try await eventually("the old session is removed") {
                 other.lookup(ticket, now: start, slides: false).session?.version != 1
             }
-            #expect(try await other.lookup(ticket, at: start).session?.tokens == Sample.tokens(9))
+            try await expect(other.lookup(ticket, at: start).session?.tokens, equals: Sample.tokens(9))
         }
     }
 
@@ -74,14 +74,14 @@ struct ReplicaContractTests {
     func usesCountEverywhere(kind: SessionStoreCase) async throws {
         try await kind.runTwo { one, other in
             let (ticket, _) = try await one.create(Sample.new(), now: start)
-            #expect(try await other.load(ticket, now: start).session != nil)
+            try await expect(other.load(ticket, now: start).session != nil)
             let used = start + .seconds(800)
-            #expect(try await one.lookup(ticket, at: used).session != nil)
+            try await expect(one.lookup(ticket, at: used).session != nil)
             // The use is written within about 1 s.
             try await eventually("the use is written") {
                 (try? await other.sessions(of: Sample.account(), now: used).first?.lastUsedAt) == used
             }
-            #expect(try await other.lookup(ticket, at: used + .seconds(899)).session != nil)
+            try await expect(other.lookup(ticket, at: used + .seconds(899)).session != nil)
         }
     }
 
@@ -93,12 +93,12 @@ struct ReplicaContractTests {
             let (ticket, _) = try await one.create(Sample.new(), now: start)
             _ = try await one.load(ticket, now: start)
             let used = start + kind.timeouts.touchGranularity - .milliseconds(1)
-            #expect(try await one.lookup(ticket, at: used).session?.lastUsedAt == start)
+            try await expect(one.lookup(ticket, at: used).session?.lastUsedAt, equals: start)
             let last = used + Sample.configuration.idleTimeout - .milliseconds(1)
-            #expect(try await other.lookup(ticket, at: last, slides: false).session != nil)
+            try await expect(other.lookup(ticket, at: last, slides: false).session != nil)
             // An eighth of the idle timeout and a second later at most.
             let end = start + .milliseconds(900_000 + 112_500 + 1_000)
-            #expect(try await other.lookup(ticket, at: end).reason == .expiredIdle)
+            try await expect(other.lookup(ticket, at: end).reason, equals: .expiredIdle)
         }
     }
 
@@ -109,9 +109,9 @@ struct ReplicaContractTests {
             try await RunningStore.with(try await place.store()) { store in
                 created = try await store.create(Sample.new(3), now: start).0
             }
-            let ticket = try #require(created)
+            let ticket = try require(created)
             try await RunningStore.with(try await place.store()) { store in
-                #expect(try await store.lookup(ticket, at: start).session?.user == Sample.user(3))
+                try await expect(store.lookup(ticket, at: start).session?.user, equals: Sample.user(3))
                 try await eventually("the session is counted") { !kind.counts || store.count == 1 }
             }
         }

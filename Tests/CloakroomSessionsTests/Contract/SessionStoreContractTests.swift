@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @testable import CloakroomSessions
@@ -11,24 +12,24 @@ struct SessionStoreContractTests {
     @Test("finds the session that it created, with all its contents", arguments: SessionStoreCase.all)
     func createThenFind(kind: SessionStoreCase) async throws {
         try await kind.run(with: Sample.new(7)) { store, ticket, made async throws in
-            let session = try #require(try await store.lookup(ticket, at: start + .seconds(1)).session)
-            #expect(session.key == made.key)
-            #expect(session.user == Sample.user(7))
-            #expect(session.tokens == Sample.tokens(7))
-            #expect(session.createdAt == start)
-            #expect(session.expiresAt == start + .seconds(3_600))
-            #expect(session.id == made.id)
-            #expect(!kind.counts || store.count == 1)
+            let session = try await require(store.lookup(ticket, at: start + .seconds(1)).session)
+            expect(session.key, equals: made.key)
+            expect(session.user, equals: Sample.user(7))
+            expect(session.tokens, equals: Sample.tokens(7))
+            expect(session.createdAt, equals: start)
+            expect(session.expiresAt, equals: start + .seconds(3_600))
+            expect(session.id, equals: made.id)
+            expect(!kind.counts || store.count == 1)
         }
     }
 
     @Test("counts the end of a session once lookups show it", arguments: SessionStoreCase.all)
     func changeCount(kind: SessionStoreCase) async throws {
         try await kind.run(with: Sample.new()) { store, ticket, _ async throws in
-            #expect(try await store.lookup(ticket, at: start).session != nil)
+            try await expect(store.lookup(ticket, at: start).session != nil)
             let before = store.changeCount
-            #expect(try await store.end(ticket, reason: .signedOut, now: start) != nil)
-            #expect(store.changeCount != before)
+            try await expect(store.end(ticket, reason: .signedOut, now: start) != nil)
+            expect(store.changeCount != before)
         }
     }
 
@@ -39,11 +40,11 @@ struct SessionStoreContractTests {
             var generator = SystemRandomNumberGenerator()
             for _ in 0..<100 {
                 let ticket = SessionTicket(using: &generator)
-                #expect(try await store.lookup(ticket, at: start).reason == .noSession)
-                #expect(try await store.load(ticket, now: start).reason == .noSession)
-                #expect(try await store.end(ticket, reason: .signedOut, now: start) == nil)
+                try await expect(store.lookup(ticket, at: start).reason, equals: .noSession)
+                try await expect(store.load(ticket, now: start).reason, equals: .noSession)
+                try await expect(store.end(ticket, reason: .signedOut, now: start) == nil)
             }
-            #expect(!kind.counts || store.count == 1)
+            expect(!kind.counts || store.count == 1)
         }
     }
 
@@ -57,9 +58,9 @@ struct SessionStoreContractTests {
                 tickets.insert(ticket)
                 names.insert(session.id)
             }
-            #expect(tickets.count == 100)
-            #expect(names.count == 100)
-            #expect(!kind.counts || store.count == 100)
+            expect(tickets.count, equals: 100)
+            expect(names.count, equals: 100)
+            expect(!kind.counts || store.count == 100)
         }
     }
 
@@ -67,9 +68,9 @@ struct SessionStoreContractTests {
     func idle(kind: SessionStoreCase) async throws {
         try await kind.run(with: Sample.new()) { store, ticket, _ async throws in
             let end = start + kind.idle
-            #expect(try await store.lookup(ticket, at: end - .milliseconds(1), slides: false).session != nil)
-            #expect(try await store.lookup(ticket, at: end).reason == .expiredIdle)
-            #expect(try await store.load(ticket, now: end).reason == .expiredIdle)
+            try await expect(store.lookup(ticket, at: end - .milliseconds(1), slides: false).session != nil)
+            try await expect(store.lookup(ticket, at: end).reason, equals: .expiredIdle)
+            try await expect(store.load(ticket, now: end).reason, equals: .expiredIdle)
         }
     }
 
@@ -77,20 +78,20 @@ struct SessionStoreContractTests {
     func slides(kind: SessionStoreCase) async throws {
         try await kind.run(with: Sample.new()) { store, ticket, _ async throws in
             for seconds in stride(from: Int64(800), to: 3_600, by: 800) {
-                #expect(try await store.lookup(ticket, at: start + .seconds(seconds)).session != nil)
+                try await expect(store.lookup(ticket, at: start + .seconds(seconds)).session != nil)
             }
-            #expect(try await store.lookup(ticket, at: start + .seconds(3_599)).session != nil)
-            #expect(try await store.lookup(ticket, at: start + .seconds(3_600)).reason == .expiredAbsolute)
+            try await expect(store.lookup(ticket, at: start + .seconds(3_599)).session != nil)
+            try await expect(store.lookup(ticket, at: start + .seconds(3_600)).reason, equals: .expiredAbsolute)
         }
     }
 
     @Test("does not count a lookup without extension as a use", arguments: SessionStoreCase.all)
     func doesNotSlide(kind: SessionStoreCase) async throws {
         try await kind.run(with: Sample.new()) { store, ticket, _ async throws in
-            #expect(
-                try await store.lookup(ticket, at: start + .seconds(800), slides: false).session?.lastUsedAt == start)
-            #expect(try await store.load(ticket, now: start + .seconds(800)).session?.lastUsedAt == start)
-            #expect(try await store.lookup(ticket, at: start + kind.idle).reason == .expiredIdle)
+            try await expect(
+                store.lookup(ticket, at: start + .seconds(800), slides: false).session?.lastUsedAt, equals: start)
+            try await expect(store.load(ticket, now: start + .seconds(800)).session?.lastUsedAt, equals: start)
+            try await expect(store.lookup(ticket, at: start + kind.idle).reason, equals: .expiredIdle)
         }
     }
 
@@ -100,13 +101,13 @@ struct SessionStoreContractTests {
     func touchesSeldom(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let granularity = kind.timeouts.touchGranularity
-            #expect(granularity == (kind.isShared ? .milliseconds(112_500) : .seconds(60)))
+            expect(granularity, equals: (kind.isShared ? .milliseconds(112_500) : .seconds(60)))
             let (ticket, _) = try await store.create(Sample.new(), now: start)
             let touched = start + granularity
             let before = touched - .milliseconds(1)
-            #expect(try await store.lookup(ticket, at: before).session?.lastUsedAt == start)
-            #expect(try await store.lookup(ticket, at: touched).session?.lastUsedAt == touched)
-            #expect(try await store.lookup(ticket, at: before + granularity).session?.lastUsedAt == touched)
+            try await expect(store.lookup(ticket, at: before).session?.lastUsedAt, equals: start)
+            try await expect(store.lookup(ticket, at: touched).session?.lastUsedAt, equals: touched)
+            try await expect(store.lookup(ticket, at: before + granularity).session?.lastUsedAt, equals: touched)
         }
     }
 
@@ -115,8 +116,8 @@ struct SessionStoreContractTests {
     )
     func staysRejected(kind: SessionStoreCase) async throws {
         try await kind.run(with: Sample.new()) { store, ticket, _ async throws in
-            #expect(try await store.lookup(ticket, at: start + kind.idle).reason == .expiredIdle)
-            #expect(try await store.lookup(ticket, at: start + .seconds(10)).session == nil)
+            try await expect(store.lookup(ticket, at: start + kind.idle).reason, equals: .expiredIdle)
+            try await expect(store.lookup(ticket, at: start + .seconds(10)).session == nil)
         }
     }
 
@@ -128,10 +129,10 @@ struct SessionStoreContractTests {
             let (ticket, session) = try await store.create(Sample.new(), now: start)
             // Used until the end, so that it is cached.
             for seconds in stride(from: Int64(0), to: 3_600, by: 800) {
-                #expect(try await store.lookup(ticket, at: start + .seconds(seconds)).session != nil)
+                try await expect(store.lookup(ticket, at: start + .seconds(seconds)).session != nil)
             }
-            #expect(try await store.lookup(ticket, at: session.expiresAt).reason == .expiredAbsolute)
-            #expect(try await restarted.lookup(ticket, at: start + .seconds(10)).reason == .expiredAbsolute)
+            try await expect(store.lookup(ticket, at: session.expiresAt).reason, equals: .expiredAbsolute)
+            try await expect(restarted.lookup(ticket, at: start + .seconds(10)).reason, equals: .expiredAbsolute)
         }
     }
 
@@ -141,30 +142,30 @@ struct SessionStoreContractTests {
     func end(kind: SessionStoreCase, reason: SessionEndReason) async throws {
         try await kind.run(with: Sample.new(3)) { store, ticket, made async throws in
             let (other, _) = try await store.create(Sample.new(4), now: start)
-            let ended = try #require(try await store.end(ticket, reason: reason, now: start + .seconds(1)))
-            #expect(ended.key == made.key)
-            #expect(ended.tokens == Sample.tokens(3))
-            #expect(try await store.lookup(ticket, at: start + .seconds(1)).reason == .revoked)
-            #expect(try await store.load(ticket, now: start + .seconds(1)).reason == .revoked)
-            #expect(try await store.lookup(other, at: start + .seconds(1)).session != nil)
-            #expect(!kind.counts || store.count == 1)
+            let ended = try await require(store.end(ticket, reason: reason, now: start + .seconds(1)))
+            expect(ended.key, equals: made.key)
+            expect(ended.tokens, equals: Sample.tokens(3))
+            try await expect(store.lookup(ticket, at: start + .seconds(1)).reason, equals: .revoked)
+            try await expect(store.load(ticket, now: start + .seconds(1)).reason, equals: .revoked)
+            try await expect(store.lookup(other, at: start + .seconds(1)).session != nil)
+            expect(!kind.counts || store.count == 1)
         }
     }
 
     @Test("ends a session once only", arguments: SessionStoreCase.all)
     func endTwice(kind: SessionStoreCase) async throws {
         try await kind.run(with: Sample.new()) { store, ticket, _ async throws in
-            #expect(try await store.end(ticket, reason: .signedOut, now: start) != nil)
-            #expect(try await store.end(ticket, reason: .signedOut, now: start) == nil)
-            #expect(!kind.counts || store.count == 0)
+            try await expect(store.end(ticket, reason: .signedOut, now: start) != nil)
+            try await expect(store.end(ticket, reason: .signedOut, now: start) == nil)
+            expect(!kind.counts || store.count == 0)
         }
     }
 
     @Test("has no session to end if it has expired, and keeps reporting the expiry", arguments: SessionStoreCase.all)
     func endExpired(kind: SessionStoreCase) async throws {
         try await kind.run(with: Sample.new()) { store, ticket, _ async throws in
-            #expect(try await store.end(ticket, reason: .signedOut, now: start + kind.idle) == nil)
-            #expect(try await store.lookup(ticket, at: start + kind.idle + .seconds(1)).reason == .expiredIdle)
+            try await expect(store.end(ticket, reason: .signedOut, now: start + kind.idle) == nil)
+            try await expect(store.lookup(ticket, at: start + kind.idle + .seconds(1)).reason, equals: .expiredIdle)
         }
     }
 
@@ -172,8 +173,8 @@ struct SessionStoreContractTests {
     func forgetsReasons(kind: SessionStoreCase) async throws {
         try await kind.run(with: Sample.new()) { store, ticket, _ async throws in
             _ = try await store.end(ticket, reason: .signedOut, now: start)
-            #expect(try await store.lookup(ticket, at: start + .seconds(299)).reason == .revoked)
-            #expect(try await store.lookup(ticket, at: start + .seconds(300)).reason == .noSession)
+            try await expect(store.lookup(ticket, at: start + .seconds(299)).reason, equals: .revoked)
+            try await expect(store.lookup(ticket, at: start + .seconds(300)).reason, equals: .noSession)
         }
     }
 
@@ -189,11 +190,11 @@ struct SessionStoreContractTests {
             await #expect(throws: SessionStoreError(.full)) {
                 try await store.create(Sample.new(3), now: start)
             }
-            #expect(try await store.lookup(first, at: start).session != nil)
-            #expect(try await store.lookup(second, at: start).session != nil)
+            try await expect(store.lookup(first, at: start).session != nil)
+            try await expect(store.lookup(second, at: start).session != nil)
             _ = try await store.end(first, reason: .signedOut, now: start)
             let (third, _) = try await store.create(Sample.new(3), now: start)
-            #expect(try await store.lookup(third, at: start).session != nil)
+            try await expect(store.lookup(third, at: start).session != nil)
         }
     }
 
@@ -205,9 +206,9 @@ struct SessionStoreContractTests {
             let (old, _) = try await store.create(Sample.new(1), now: start)
             let (young, _) = try await store.create(Sample.new(2), now: start + .seconds(600))
             let (new, _) = try await store.create(Sample.new(3), now: start + .seconds(900))
-            #expect(try await store.lookup(old, at: start + .seconds(900)).reason == .expiredIdle)
-            #expect(try await store.lookup(young, at: start + .seconds(900)).session != nil)
-            #expect(try await store.lookup(new, at: start + .seconds(900)).session != nil)
+            try await expect(store.lookup(old, at: start + .seconds(900)).reason, equals: .expiredIdle)
+            try await expect(store.lookup(young, at: start + .seconds(900)).session != nil)
+            try await expect(store.lookup(new, at: start + .seconds(900)).session != nil)
         }
     }
 }

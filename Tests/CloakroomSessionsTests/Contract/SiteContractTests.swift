@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @testable import CloakroomSessions
@@ -28,18 +29,18 @@ struct SiteContractTests {
         try await kind.run { store in
             for site in [SiteTag.main, Self.admin] {
                 let (ticket, made) = try await store.create(new(1, at: site), now: start)
-                #expect(ticket.site == site)
+                expect(ticket.site, equals: site)
                 for other in [SiteTag.main, Self.admin, SiteTag("Admin"), SiteTag("ops")] where other != site {
                     let foreign = at(other, ticket)
-                    #expect(foreign.cookieValue == ticket.cookieValue)
-                    #expect(try await store.lookup(foreign, at: start).reason == .noSession)
-                    #expect(try await store.load(foreign, now: start).reason == .noSession)
-                    #expect(try await store.reload(foreign, now: start).reason == .noSession)
-                    #expect(try await store.end(foreign, reason: .signedOut, now: start) == nil)
+                    expect(foreign.cookieValue, equals: ticket.cookieValue)
+                    try await expect(store.lookup(foreign, at: start).reason, equals: .noSession)
+                    try await expect(store.load(foreign, now: start).reason, equals: .noSession)
+                    try await expect(store.reload(foreign, now: start).reason, equals: .noSession)
+                    try await expect(store.end(foreign, reason: .signedOut, now: start) == nil)
                 }
-                #expect(try await store.lookup(ticket, at: start).session?.key == made.key)
-                #expect(try await store.end(ticket, reason: .signedOut, now: start)?.key == made.key)
-                #expect(try await store.lookup(ticket, at: start).reason == .revoked)
+                try await expect(store.lookup(ticket, at: start).session?.key, equals: made.key)
+                try await expect(store.end(ticket, reason: .signedOut, now: start)?.key, equals: made.key)
+                try await expect(store.lookup(ticket, at: start).reason, equals: .revoked)
             }
         }
     }
@@ -48,12 +49,12 @@ struct SiteContractTests {
     func refresh(kind: SessionStoreCase) async throws {
         try await kind.runTwo { one, two in
             let (ticket, session) = try await one.create(new(1, at: Self.admin), now: start)
-            let lease = try #require(try await one.lease(session.key, for: .seconds(30), now: start).lease)
+            let lease = try await require(one.lease(session.key, for: .seconds(30), now: start).lease)
             let saved = try await one.save(
                 SessionUpdate(tokens: Sample.tokens(2)), ticket: ticket, over: session, under: lease, now: start)
-            #expect(saved.session?.version == session.version + 1)
-            #expect(try await two.reload(ticket, now: start).session?.tokens == Sample.tokens(2))
-            #expect(try await two.reload(at(.main, ticket), now: start).reason == .noSession)
+            expect(saved.session?.version, equals: session.version + 1)
+            try await expect(two.reload(ticket, now: start).session?.tokens, equals: Sample.tokens(2))
+            try await expect(two.reload(at(.main, ticket), now: start).reason, equals: .noSession)
         }
     }
 
@@ -62,9 +63,11 @@ struct SiteContractTests {
         try await kind.run { store in
             let (ticket, _) = try await store.create(new(1, at: Self.admin), now: start)
             let (other, _) = try await store.create(new(1, at: .main), now: start)
-            #expect(try await store.sessions(of: Sample.account(1), now: start).count == 2)
-            #expect(try await store.takeAll(.account(Sample.account(1)), reason: .revoked, now: start).count == 2)
-            for ticket in [ticket, other] { #expect(try await store.reload(ticket, now: start).reason == .revoked) }
+            try await expect(store.sessions(of: Sample.account(1), now: start).count, equals: 2)
+            try await expect(store.takeAll(.account(Sample.account(1)), reason: .revoked, now: start).count, equals: 2)
+            for ticket in [ticket, other] {
+                try await expect(store.reload(ticket, now: start).reason, equals: .revoked)
+            }
         }
     }
 
@@ -76,13 +79,13 @@ struct SiteContractTests {
         // Base64url of the bytes 0 to 31.
         let value = Array("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8".utf8)
         let parsed = SessionTicket(cookieValue: value.span)
-        let ticket = try #require(parsed)
-        #expect(
-            text(SessionKey(ticket)) == "630dcd2966c4336691125448bbb25b4ff412a49c732db2c8abc1b8581bd710dd")
-        #expect(Self.admin.value == 0x45ef_5b27_8a0b_6d34)
-        #expect(
-            text(SessionKey(at(Self.admin, ticket)))
-                == "cea1cb3600ac2b236a5d7a8bed3aefae5fe78b19d9b738f7b7c5f61d3111fb39")
+        let ticket = try require(parsed)
+        expect(
+            text(SessionKey(ticket)), equals: "630dcd2966c4336691125448bbb25b4ff412a49c732db2c8abc1b8581bd710dd")
+        expect(Self.admin.value, equals: 0x45ef_5b27_8a0b_6d34)
+        expect(
+            text(SessionKey(at(Self.admin, ticket))),
+            equals: "cea1cb3600ac2b236a5d7a8bed3aefae5fe78b19d9b738f7b7c5f61d3111fb39")
     }
 
     @Test("Rule 104: a record that is moved to the key of another site does not open there")

@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @testable import CloakroomSessions
@@ -35,14 +36,14 @@ struct SurplusContractTests {
             var made: [(ticket: SessionTicket, id: SessionID)] = []
             for second in 1...6 as ClosedRange<Int64> {
                 let (ticket, id, ended) = try await signIn(Sample.new(1), over: 3, at: second, store)
-                #expect(ended == (made.count < 3 ? [] : [made[made.count - 3].id]))
+                expect(ended, equals: (made.count < 3 ? [] : [made[made.count - 3].id]))
                 made.append((ticket, id))
             }
             for (number, (ticket, _)) in made.enumerated() {
                 let lookup = try await store.lookup(ticket, at: start + .seconds(7))
-                if number < 3 { #expect(lookup.reason == .revoked) } else { #expect(lookup.session != nil) }
+                if number < 3 { expect(lookup.reason, equals: .revoked) } else { expect(lookup.session != nil) }
             }
-            #expect(try await store.lookup(other, at: start).session != nil)
+            try await expect(store.lookup(other, at: start).session != nil)
         }
     }
 
@@ -51,13 +52,13 @@ struct SurplusContractTests {
         try await kind.run(with: Sample.new(2)) { store, _, _ async throws in
             for second in 1...4 as ClosedRange<Int64> {
                 let created = try await store.create(Sample.new(1), limit: 2, now: start + .seconds(second))
-                #expect(created.mayExceed == (second > 2))
+                expect(created.mayExceed, equals: (second > 2))
             }
-            #expect(try await !store.create(Sample.new(2), limit: 2, now: start).mayExceed)
+            try await expect(!store.create(Sample.new(2), limit: 2, now: start).mayExceed)
             // Sessions for which the same name was typed may be those of the user.
             let id = AccountName(userID: "17", source: source)
-            #expect(try await !store.create(new(id, typed: id), limit: 1, now: start).mayExceed)
-            #expect(try await store.create(new(id, typed: Sample.account(1)), limit: 4, now: start).mayExceed)
+            try await expect(!store.create(new(id, typed: id), limit: 1, now: start).mayExceed)
+            try await expect(store.create(new(id, typed: Sample.account(1)), limit: 4, now: start).mayExceed)
         }
     }
 
@@ -68,8 +69,8 @@ struct SurplusContractTests {
         try await kind.run { store in
             let (_, late) = try await store.create(Sample.new(1), now: start + .seconds(31))
             let (ticket, _, ended) = try await signIn(Sample.new(1), over: 1, at: 0, store)
-            #expect(ended == [late.id])
-            #expect(try await store.lookup(ticket, at: start).session != nil)
+            expect(ended, equals: [late.id])
+            try await expect(store.lookup(ticket, at: start).session != nil)
         }
     }
 
@@ -89,8 +90,8 @@ struct SurplusContractTests {
                         of: Sample.new(1).user, over: limit, but: new.id, reason: .replaced, now: start + .seconds(11))
                 }
                 let kept = try await store.sessions(of: Sample.account(1), now: start + .seconds(11)).map(\.id)
-                #expect(kept.count == limit)
-                #expect(kept.allSatisfy { id in id == made[1].id || id == made[2].id })
+                expect(kept.count, equals: limit)
+                expect(kept.allSatisfy { id in id == made[1].id || id == made[2].id })
             }
         }
     }
@@ -103,11 +104,11 @@ struct SurplusContractTests {
                 ids.append(try await store.create(Sample.new(1), now: start + .seconds(second)).1.id)
             }
             let first = try await signIn(Sample.new(1), over: 3, at: 30, store)
-            #expect(first.ended == Array(ids[..<16]))
+            expect(first.ended, equals: Array(ids[..<16]))
             let second = try await signIn(Sample.new(1), over: 3, at: 31, store)
-            #expect(second.ended == Array(ids[16..<19]))
+            expect(second.ended, equals: Array(ids[16..<19]))
             let listed = try await store.sessions(of: Sample.account(1), now: start + .seconds(31))
-            #expect(listed.map(\.id) == [second.id, first.id, ids[19]])
+            expect(listed.map(\.id), equals: [second.id, first.id, ids[19]])
         }
     }
 
@@ -117,10 +118,10 @@ struct SurplusContractTests {
             for _ in 0..<5 { _ = try await store.create(Sample.new(1), now: start) }
             let (kept, used) = try await store.create(Sample.new(1), now: start + .seconds(300))
             let later = kind.idle.wholeMilliseconds / 1_000 + 1
-            #expect(try await signIn(Sample.new(1), over: 3, at: later, store).ended.isEmpty)
-            #expect(try await signIn(Sample.new(1), over: 3, at: later + 1, store).ended.isEmpty)
-            #expect(try await store.lookup(kept, at: start + .seconds(later + 1)).session != nil)
-            #expect(try await signIn(Sample.new(1), over: 3, at: later + 2, store).ended == [used.id])
+            try await expect(empty: signIn(Sample.new(1), over: 3, at: later, store).ended)
+            try await expect(empty: signIn(Sample.new(1), over: 3, at: later + 1, store).ended)
+            try await expect(store.lookup(kept, at: start + .seconds(later + 1)).session != nil)
+            try await expect(signIn(Sample.new(1), over: 3, at: later + 2, store).ended, equals: [used.id])
         }
     }
 
@@ -137,10 +138,10 @@ struct SurplusContractTests {
                 others.append(try await store.create(new(theirs, typed: name), now: start + .seconds(second)).0)
             }
             let (typed, legacy) = try await store.create(Sample.new(1), now: start + .seconds(3))
-            #expect(try await signIn(new(mine, typed: name), over: 2, at: 4, store).ended.isEmpty)
-            #expect(try await store.lookup(typed, at: start + .seconds(4)).session != nil)
-            #expect(try await signIn(new(mine, typed: name), over: 2, at: 5, store).ended == [legacy.id])
-            for ticket in others { #expect(try await store.lookup(ticket, at: start + .seconds(5)).session != nil) }
+            try await expect(empty: signIn(new(mine, typed: name), over: 2, at: 4, store).ended)
+            try await expect(store.lookup(typed, at: start + .seconds(4)).session != nil)
+            try await expect(signIn(new(mine, typed: name), over: 2, at: 5, store).ended, equals: [legacy.id])
+            for ticket in others { try await expect(store.lookup(ticket, at: start + .seconds(5)).session != nil) }
         }
     }
 }
@@ -171,13 +172,13 @@ struct SurplusRuleTests {
         let records = [
             record(3, at: 3), record(1, at: 1), record(2, account: 2, at: 2), record(4), record(99, at: 600),
         ]
-        #expect(surplus(5, [1, 2, 3, 4, 99], records) == chosen(1..<3))
-        #expect(surplus(9, [1, 2, 3, 4, 5, 6, 7, 8, 99], records) == chosen(1..<3))
-        #expect(surplus(5, [1, 2, 3, 4, 99], Array(records.dropFirst())) == chosen(1..<2))
-        #expect(surplus(5, [1, 2, 3, 4, 99], Array(records.dropFirst(2))) == .none)
+        expect(surplus(5, [1, 2, 3, 4, 99], records), equals: chosen(1..<3))
+        expect(surplus(9, [1, 2, 3, 4, 5, 6, 7, 8, 99], records), equals: chosen(1..<3))
+        expect(surplus(5, [1, 2, 3, 4, 99], Array(records.dropFirst())), equals: chosen(1..<2))
+        expect(surplus(5, [1, 2, 3, 4, 99], Array(records.dropFirst(2))), equals: .none)
         let idle = Array(records.dropFirst()) + [record(5, used: 900), record(6, ends: 1_000)]
-        #expect(surplus(7, [1, 2, 3, 4, 5, 6, 99], idle) == chosen(1..<2))
-        #expect(surplus(0, [], []) == .none)
+        expect(surplus(7, [1, 2, 3, 4, 5, 6, 99], idle), equals: chosen(1..<2))
+        expect(surplus(0, [], []), equals: .none)
     }
 
     @Test("If some ids were checked, the others count as they do; the oldest of all are chosen first")
@@ -185,18 +186,18 @@ struct SurplusRuleTests {
         let all = (1...32 as ClosedRange<UInt64>).map { record($0, at: $0 <= 16 ? 100 + Int64($0) : 0) }
         let ids = all.map(\.id.value)
         // All are active: 100, 30 and 300 in excess, of which an eighth is chosen.
-        #expect(surplus(103, ids, all) == chosen(1..<14))
-        #expect(surplus(33, ids, all) == chosen(1..<5))
-        #expect(surplus(303, ids, all) == chosen(1..<17))
+        expect(surplus(103, ids, all), equals: chosen(1..<14))
+        expect(surplus(33, ids, all), equals: chosen(1..<5))
+        expect(surplus(303, ids, all), equals: chosen(1..<17))
         // A quarter of the others has ended: 16 + 64 * 12 / 16 are active.
         let few = SurplusRule(limit: 62, accounts: [1], usedAfter: rule.usedAfter, new: rule.new)
         let sample = SurplusRule.Sample(total: 80, ids: ids.map { SessionID($0) }, records: Array(all.prefix(28)))
-        #expect(few.surplus(in: sample, now: now) == chosen(1..<2))
+        expect(few.surplus(in: sample, now: now), equals: chosen(1..<2))
         let many = SurplusRule(limit: 64, accounts: [1], usedAfter: rule.usedAfter, new: rule.new)
-        #expect(many.surplus(in: sample, now: now) == .none)
+        expect(many.surplus(in: sample, now: now), equals: .none)
         // None of the oldest is active: the others are chosen.
         let late = SurplusRule.Sample(total: 80, ids: sample.ids, records: Array(all.suffix(16)))
-        #expect(few.surplus(in: late, now: now) == chosen(17..<18))
+        expect(few.surplus(in: late, now: now), equals: chosen(17..<18))
     }
 
     @Test("The new one is chosen if enough others are later by at most 30 s, whichever of them chooses")
@@ -207,27 +208,27 @@ struct SurplusRuleTests {
             return rule.oldest(records.count - limit, of: records).map(\.value)
         }
         for new in 1...5 as ClosedRange<UInt64> {
-            #expect(oldest(new, limit: 1) == [1, 2, 3, 4])
-            #expect(oldest(new, limit: 3) == [1, 2])
+            expect(oldest(new, limit: 1), equals: [1, 2, 3, 4])
+            expect(oldest(new, limit: 3), equals: [1, 2])
         }
         // Of four others, three are later by at most 30 s.
-        #expect(oldest(1, limit: 4) == [2])
-        #expect(oldest(9, limit: 4) == [1])
+        expect(oldest(1, limit: 4), equals: [2])
+        expect(oldest(9, limit: 4), equals: [1])
     }
 
     @Test("Records of another account make the number unknown, unless they have expired")
     func others() {
         let records = [record(1), record(2), record(3), record(4), record(5, account: 3)]
-        #expect(surplus(5, [1, 2, 3, 4, 5], records) == .unknown)
+        expect(surplus(5, [1, 2, 3, 4, 5], records), equals: .unknown)
         let expired = Array(records.dropLast()) + [record(5, account: 3, used: 900)]
-        #expect(surplus(5, [1, 2, 3, 4, 5], expired) == chosen(1..<2))
+        expect(surplus(5, [1, 2, 3, 4, 5], expired), equals: chosen(1..<2))
     }
 
     @Test("At most 16 are chosen")
     func bounded() {
         let records = (1...40 as ClosedRange<UInt64>).map { record($0, at: Int64($0)) }
-        #expect(surplus(40, Array(1...40), records) == chosen(1..<17))
-        #expect(rule.oldest(40, of: records) == (1...16 as ClosedRange<UInt64>).map { SessionID($0) })
-        #expect(rule.oldest(-1, of: records).isEmpty)
+        expect(surplus(40, Array(1...40), records), equals: chosen(1..<17))
+        expect(rule.oldest(40, of: records), equals: (1...16 as ClosedRange<UInt64>).map { SessionID($0) })
+        expect(empty: rule.oldest(-1, of: records))
     }
 }

@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 /// The contract of every throttle store.
@@ -31,30 +32,30 @@ struct ThrottleContract {
 
     /// - Parameters: Two interfaces of the same store.
     func check(_ one: any ThrottleStore, _ other: any ThrottleStore) async throws {
-        #expect(try await one.throttleStates([], now: now).isEmpty)
-        #expect(try await counts(one) == [0, 0, 0, 0])
+        try await expect(empty: one.throttleStates([], now: now))
+        try await expect(counts(one), equals: [0, 0, 0, 0])
         let first = try await one.countAttempt(counters, now: now)
-        #expect(try counted(first).map(\.before) == [nil, nil, nil, nil])
-        #expect(try await counts(other) == [1, 1, 1, 1])
+        try expect(counted(first).map(\.before), equals: [nil, nil, nil, nil])
+        try await expect(counts(other), equals: [1, 1, 1, 1])
         let second = try await other.countAttempt(counters, now: now)
         let state = ThrottleState(count: 1, since: now, notBefore: SessionTime(milliseconds: 0))
-        #expect(try counted(second).map(\.before) == [state, state, state, state])
+        try expect(counted(second).map(\.before), equals: [state, state, state, state])
         // The first one is removed from a state that the second one has changed.
         try await one.removeAttempt(try counted(first), now: now)
-        #expect(try await counts(other) == [1, 1, 1, 1])
+        try await expect(counts(other), equals: [1, 1, 1, 1])
         try await one.removeAttempt(try counted(second, first: 2), now: now)
-        #expect(try await counts(other) == [0, 0, 1, 1])
+        try await expect(counts(other), equals: [0, 0, 1, 1])
         for _ in 0..<4 { _ = try await other.countAttempt(counters, now: now) }
         let fifth = try await one.countAttempt(counters, now: now)
         // The account has to wait, so the attempt is counted under no key.
-        #expect(try await other.countAttempt(counters, now: now) == .delayed([.seconds(1), .zero, .zero, .zero]))
-        #expect(try await counts(one) == [5, 5, 6, 6])
+        try await expect(other.countAttempt(counters, now: now), equals: .delayed([.seconds(1), .zero, .zero, .zero]))
+        try await expect(counts(one), equals: [5, 5, 6, 6])
         // A state that no other attempt has changed is restored.
         try await other.removeAttempt(try counted(fifth), now: now)
-        #expect(try await counts(one) == [4, 4, 5, 5])
+        try await expect(counts(one), equals: [4, 4, 5, 5])
         let sixth = try await one.countAttempt(counters, now: now)
         try await other.removeAttempt(try counted(sixth, first: 1, forgetsAll: true), now: now)
-        #expect(try await counts(one) == [0, 5, 6, 6])
+        try await expect(counts(one), equals: [0, 5, 6, 6])
     }
 
     /// An attempt that is delayed by the key of another group only is counted under no key.
@@ -62,11 +63,11 @@ struct ThrottleContract {
         let rule = ThrottleRule(limit: 1, window: .seconds(60), delay: .window, maxDelay: .seconds(120))
         let (mine, shared) = (counter(.address, 7), ThrottleCounter(ThrottleKey(.account, hash: 9), rule))
         let first = try await one.countAttempt([shared], now: now)
-        #expect(try counted(first).count == 1)
-        #expect(try await one.countAttempt([mine, shared], now: now) == .delayed([.zero, .seconds(60)]))
-        #expect(try await one.throttleStates([mine.key], now: now) == [nil])
-        #expect(try await one.countAttempt([shared, mine], now: now) == .delayed([.seconds(60), .zero]))
-        #expect(try await one.throttleStates([mine.key], now: now) == [nil])
+        try expect(counted(first).count, equals: 1)
+        try await expect(one.countAttempt([mine, shared], now: now), equals: .delayed([.zero, .seconds(60)]))
+        try await expect(one.throttleStates([mine.key], now: now), equals: [nil])
+        try await expect(one.countAttempt([shared, mine], now: now), equals: .delayed([.seconds(60), .zero]))
+        try await expect(one.throttleStates([mine.key], now: now), equals: [nil])
     }
 
     /// Counts a hundred concurrent attempts: the rule admits thirty.
@@ -83,7 +84,7 @@ struct ThrottleContract {
             }
             return try await group.reduce(0) { $0 + ($1 ? 1 : 0) }
         }
-        #expect(admitted == 30)
-        #expect(try await one.throttleStates(counters.map(\.key), now: now).map { $0?.count } == [30, 30])
+        expect(admitted, equals: 30)
+        try await expect(one.throttleStates(counters.map(\.key), now: now).map { $0?.count }, equals: [30, 30])
     }
 }

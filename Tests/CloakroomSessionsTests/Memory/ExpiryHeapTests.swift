@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import CloakroomSessions
@@ -16,18 +17,18 @@ struct ExpiryHeapTests {
         var pushed = ExpiryHeap<UInt64>()
         for deadline in deadlines { pushed.push(ExpiryHeap.Entry(deadline: deadline, id: 0)) }
         var made = ExpiryHeap<UInt64>(deadlines.map { ExpiryHeap.Entry(deadline: $0, id: 0) })
-        #expect(pushed.count == 500)
-        #expect(drain(&pushed, now: .max) == deadlines.sorted())
-        #expect(drain(&made, now: .max) == deadlines.sorted())
-        #expect(pushed.count == 0)
+        expect(pushed.count, equals: 500)
+        expect(drain(&pushed, now: .max), equals: deadlines.sorted())
+        expect(drain(&made, now: .max), equals: deadlines.sorted())
+        expect(pushed.count, equals: 0)
     }
 
     @Test("keeps entries that are not due yet")
     func due() {
         var heap = ExpiryHeap([3, 1, 2].map { ExpiryHeap.Entry(deadline: $0, id: UInt64($0)) })
-        #expect(heap.popDue(now: 0) == nil)
-        #expect(drain(&heap, now: 2) == [1, 2])
-        #expect(heap.count == 1)
-        #expect(heap.popDue(now: 3)?.id == 3)
+        expect(heap.popDue(now: 0) == nil)
+        expect(drain(&heap, now: 2), equals: [1, 2])
+        expect(heap.count, equals: 1)
+        expect(heap.popDue(now: 3)?.id, equals: 3)
     }
 }

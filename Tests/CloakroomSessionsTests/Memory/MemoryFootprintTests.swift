@@ -1,5 +1,6 @@
 import CloakroomCore
 import Foundation
+import TestSupport
 import Testing
 
 @testable import CloakroomSessions
@@ -75,7 +76,7 @@ struct MemoryFootprintTests {
             print("figures " + String(decoding: try JSONEncoder().encode(figures), as: UTF8.self))
         }
         let output = String(decoding: other.standardOutputContent, as: UTF8.self)
-        let line = try #require(output.split(separator: "\n").first { $0.hasPrefix("figures ") })
+        let line = try require(output.split(separator: "\n").first { $0.hasPrefix("figures ") })
         let figures = try JSONDecoder().decode(Figures.self, from: Data(line.dropFirst("figures ".count).utf8))
         print(
             "\(Self.count) sessions, tokens of \(Self.access) and \(Self.refresh) bytes:",
@@ -90,7 +91,7 @@ struct MemoryFootprintTests {
         let before = try residentBytes()
         let many = try await Filled(count, access: access, refresh: refresh, samples: 500)
         let bytes = Double(try residentBytes() - before) / Double(count)
-        #expect(many.store.count == count)
+        expect(many.store.count, equals: count)
         return Figures(
             bytesPerSession: bytes, lookup: many.timeOfLook().wholeNanoseconds,
             lookupAmongFew: few.timeOfLook().wholeNanoseconds)
@@ -98,7 +99,7 @@ struct MemoryFootprintTests {
 
     private static func residentBytes() throws -> Int {
         let text = try String(contentsOfFile: "/proc/self/statm", encoding: .utf8)
-        let pages = try #require(text.split(separator: " ").dropFirst().first.flatMap { Int($0) })
+        let pages = try require(text.split(separator: " ").dropFirst().first.flatMap { Int($0) })
         return pages * Int(sysconf(Int32(_SC_PAGESIZE)))
     }
 }

@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @testable import CloakroomSessions
@@ -19,16 +20,16 @@ struct MemorySessionShardTests {
         var contents = State(tombstones: 4)
         let key = SessionKey(1, 2, 3, 4)
         let inserted = contents.insert(session(key), deadline: now + .seconds(900))
-        #expect(inserted)
+        expect(inserted)
         for other in [SessionKey(1, 2, 3, 5), SessionKey(1, 2, 9, 4), SessionKey(1, 9, 3, 4)] {
-            #expect(contents.find(other)?.key == nil, "a session of another key")
+            expect(contents.find(other)?.key, equals: nil, "a session of another key")
             guard case .notFound = contents.lease(other, for: .seconds(15), timeouts: timeouts, now: now) else {
                 Issue.record("a lease on a session of another key")
                 continue
             }
             let hasRoom = contents.insert(session(other), deadline: now + .seconds(900))
-            #expect(!hasRoom)
+            expect(!hasRoom)
         }
-        #expect(contents.find(key)?.key == key)
+        expect(contents.find(key)?.key, equals: key)
     }
 }

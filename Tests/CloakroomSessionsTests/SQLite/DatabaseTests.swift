@@ -16,17 +16,17 @@ struct DatabaseTests {
 
     @Test("returns values as they were given, and none as another type")
     func values() throws {
-        let row = try #require(
-            try db.row(
+        let row = try require(
+            db.row(
                 "SELECT ?, ?, ?, ?, ?, ?, 1.5",
                 [UInt64.max, Int64.min, "text", [UInt8](), [0, 0xff] as [UInt8], nil] as [(any SQLiteArgument)?]))
-        #expect(row.unsigned(0) == .max)
-        #expect(row.integer(1) == .min)
-        #expect(row.text(2) == "text")
-        #expect(row.bytes(3) == [])
-        #expect(row.bytes(4) == [0, 0xff])
-        #expect(row.bytes(2) == nil && row.text(4) == nil)
-        for column in [2, 5, 6, 7] { #expect(row.integer(column) == nil) }
+        expect(row.unsigned(0), equals: .max)
+        expect(row.integer(1), equals: .min)
+        expect(row.text(2), equals: "text")
+        expect(row.bytes(3), equals: [])
+        expect(row.bytes(4), equals: [0, 0xff])
+        expect(row.bytes(2) == nil && row.text(4) == nil)
+        for column in [2, 5, 6, 7] { expect(row.integer(column), equals: nil) }
     }
 
     @Test("has extended codes in its errors, and remains usable")
@@ -35,11 +35,11 @@ struct DatabaseTests {
             try db.run("INSERT OR REPLACE INTO pair VALUES (?, ?)", [1, "a"])
             // SQLITE_CONSTRAINT_PRIMARYKEY
             let error = #expect(throws: SQLiteError.self) { try db.run("INSERT INTO pair VALUES (?, ?)", [1, "b"]) }
-            #expect(error == SQLiteError(code: 1_555))
-            #expect(error?.primaryCode == 19)
+            expect(error, equals: SQLiteError(code: 1_555))
+            expect(error?.primaryCode, equals: 19)
             #expect(throws: SQLiteError(code: 1)) { try db.run("SELECT nothing FROM pair", []) }
         }
-        #expect(try db.row("SELECT value FROM pair")?.text(0) == "a")
+        try expect(db.row("SELECT value FROM pair")?.text(0), equals: "a")
     }
 
     @Test("rolls back a part of a transaction alone, and a transaction as a whole")
@@ -59,7 +59,7 @@ struct DatabaseTests {
                 throw CancellationError()
             }
         }
-        #expect(!db.isInsideTransaction)
-        #expect(try db.run("SELECT key FROM pair").map { $0.integer(0) } == [1])
+        expect(!db.isInsideTransaction)
+        try expect(db.run("SELECT key FROM pair").map { $0.integer(0) }, equals: [1])
     }
 }

@@ -33,14 +33,14 @@ struct SQLiteDamageTests {
         try directory.execute(sql)
         _ = try await store.insert(sound)
         let id = foreign.key.id
-        #expect(try await store.read(foreign) == .unreadable)
-        #expect(try await store.read(sound) == .record(sound))
-        #expect(try await store.lease(id, for: .seconds(1), now: start) == .notFound)
-        #expect(try await store.replace(SampleRecord.record(1, version: 2), fence: nil, now: start) == .notFound)
-        #expect(try await store.remove(id, reason: .unreadable, condition: nil, now: start) == .notFound)
-        #expect(try await store.read(foreign) == .ended(.unreadable))
-        #expect(try await store.records(in: .account(7), now: start) == [sound.listed])
-        #expect(store.count == 1)
+        try await expect(store.read(foreign), equals: .unreadable)
+        try await expect(store.read(sound), equals: .record(sound))
+        try await expect(store.lease(id, for: .seconds(1), now: start), equals: .notFound)
+        try await expect(store.replace(SampleRecord.record(1, version: 2), fence: nil, now: start), equals: .notFound)
+        try await expect(store.remove(id, reason: .unreadable, condition: nil, now: start), equals: .notFound)
+        try await expect(store.read(foreign), equals: .ended(.unreadable))
+        try await expect(store.records(in: .account(7), now: start), equals: [sound.listed])
+        expect(store.count, equals: 1)
     }
 
     @Test("has changed bytes in a record, which are returned unchanged for the seal to reject")
@@ -49,7 +49,7 @@ struct SQLiteDamageTests {
         _ = try await store.insert(record)
         try directory.execute("UPDATE session SET contents = x'00ff00'")
         record.contents = [0, 0xff, 0]
-        #expect(try await store.read(record) == .record(record))
+        try await expect(store.read(record), equals: .record(record))
     }
 
     @Test("has foreign rows in its other tables, which are skipped")
@@ -63,13 +63,13 @@ struct SQLiteDamageTests {
             INSERT INTO throttle VALUES (\(key.scope.rawValue), 1, -5, 'x', 0, \(forever));
             UPDATE tally SET count = 'many';
             """)
-        #expect(try await store.read(SessionID(1), now: start) == .ended(.revoked))
-        #expect(try await store.read(SessionID(2), now: start) == .ended(.revoked))
-        #expect(try await store.throttleStates([key], now: start) == [nil])
+        try await expect(store.read(SessionID(1), now: start), equals: .ended(.revoked))
+        try await expect(store.read(SessionID(2), now: start), equals: .ended(.revoked))
+        try await expect(store.throttleStates([key], now: start), equals: [nil])
         let counter = ThrottleCounter(key, SignInThrottle.rule(.account))
         let result = ThrottleResult([counter], [nil], now: start)
-        #expect(try await store.countAttempt([counter], now: start) == result)
-        #expect(try await store.throttleStates([key], now: start)[0]?.count == 1)
+        try await expect(store.countAttempt([counter], now: start), equals: result)
+        try await expect(store.throttleStates([key], now: start)[0]?.count, equals: 1)
     }
 
     @Test("has overwritten pages: their records are unavailable, never missing, and nothing crashes")
@@ -89,19 +89,19 @@ struct SQLiteDamageTests {
         for record in records {
             do {
                 let lookup = try await store.read(record)
-                #expect(lookup == .record(record) || lookup == .unreadable)
+                expect(lookup == .record(record) || lookup == .unreadable)
                 outcomes["read", default: 0] += 1
             } catch {
-                #expect(error as? SessionStoreError == SessionStoreError(.unavailable))
+                expect(error as? SessionStoreError, equals: SessionStoreError(.unavailable))
                 outcomes["unavailable", default: 0] += 1
             }
         }
         #expect((outcomes["read"] ?? 0) > 0)
         #expect((outcomes["unavailable"] ?? 0) > 0)
         // Intact pages are read between the damaged ones; this must not cause further log lines.
-        #expect(directory.log.texts.count { $0.hasPrefix("error") } == 1)
-        #expect(directory.log.texts.last?.hasPrefix("error session store is damaged in part") == true)
-        #expect(!store.isFailing)
+        expect(directory.log.texts.count { $0.hasPrefix("error") }, equals: 1)
+        expect(directory.log.texts.last?.hasPrefix("error session store is damaged in part"), equals: true)
+        expect(!store.isFailing)
     }
 
     @Test("has one overwritten page: uses of its sessions are not recorded, those of all others are")
@@ -112,12 +112,12 @@ struct SQLiteDamageTests {
                 id: SampleRecord.record(number).key.id, lastUsedAt: start + .seconds(60), keepUntil: SampleRecord.end)
         }
         _ = try directory.overwrite(directory.page(with: Data(repeating: 5, count: 1_000)))
-        let unwritten = try #require(try await store.touch(touches, granularity: .seconds(1)))
-        #expect(unwritten.ids.contains(SampleRecord.record(5).key.id))
+        let unwritten = try await require(store.touch(touches, granularity: .seconds(1)))
+        expect(unwritten.ids.contains(SampleRecord.record(5).key.id))
         #expect(unwritten.ids.count < 5)
-        #expect(unwritten.error != nil)
+        expect(unwritten.error != nil)
         for number: UInt64 in 1...50 where !unwritten.ids.contains(SampleRecord.record(number).key.id) {
-            #expect(try await store.read(SampleRecord.record(number)).record?.lastUsedAt == start + .seconds(60))
+            try await expect(store.read(SampleRecord.record(number)).record?.lastUsedAt, equals: start + .seconds(60))
         }
     }
 
@@ -146,7 +146,7 @@ struct SQLiteDamageTests {
             all.append(outcome)
             if all.count == 20 { break }
         }
-        #expect(all.sorted() == [-1] + Array(1..<20))
+        expect(all.sorted(), equals: [-1] + Array(1..<20))
     }
 
     @Test("is full: failed writes are unavailable, everything else continues, and writes work again once there is room")
@@ -159,15 +159,15 @@ struct SQLiteDamageTests {
             for _ in 0..<3 {
                 await #expect(throws: SessionStoreError(.unavailable)) { try await store.insert(second) }
             }
-            #expect(try await store.read(first) == .record(first))
-            #expect(try await store.read(second) == .none)
-            #expect(store.count == 1)
+            try await expect(store.read(first), equals: .record(first))
+            try await expect(store.read(second), equals: .none)
+            expect(store.count, equals: 1)
             try await writing.execute("PRAGMA max_page_count = 100000")
-            #expect(try await store.insert(second))
-            #expect(changes.events == [.up])
+            try await expect(store.insert(second))
+            expect(changes.events, equals: [.up])
         }
-        #expect(directory.log.texts.count { $0.hasPrefix("error session store failed") } == 1)
-        #expect(directory.log.texts.count { $0.hasPrefix("notice session store recovered") } == 1)
+        expect(directory.log.texts.count { $0.hasPrefix("error session store failed") }, equals: 1)
+        expect(directory.log.texts.count { $0.hasPrefix("notice session store recovered") }, equals: 1)
     }
 
     @Test("is full: the gateway is not ready until a write succeeds, which no request needs to make")
@@ -183,9 +183,9 @@ struct SQLiteDamageTests {
             }
             // Without a record nothing is written, which shows nothing.
             _ = try await records.remove(SessionID(9), reason: .signedOut, condition: nil, now: start)
-            #expect(!store.isAvailable)
-            #expect(directory.log.texts.last?.hasPrefix("error session store failed") == true)
-            #expect(try await store.load(ticket, now: start).session != nil)
+            expect(!store.isAvailable)
+            expect(directory.log.texts.last?.hasPrefix("error session store failed"), equals: true)
+            try await expect(store.load(ticket, now: start).session != nil)
             try await writing.execute("PRAGMA max_page_count = 100000")
             try await eventually("the gateway is ready") { store.isAvailable }
             try await eventually("the recovery is logged") {
@@ -208,14 +208,14 @@ struct SQLiteDamageTests {
             _ = try await store.insert(record)
             Issue.record("the trigger let the record through")
         } catch {
-            #expect("\(error)\(String(reflecting: error))".contains("canary") == false)
+            expect("\(error)\(String(reflecting: error))".contains("canary"), equals: false)
         }
-        #expect(directory.log.texts.count == 1)
+        expect(directory.log.texts.count, equals: 1)
         for line in directory.log.texts {
             for trace in [
                 "canary", "INSERT", "63616e617279", "\(Int64(bitPattern: record.account))", "\(record.key.id)",
             ] {
-                #expect(!line.contains(trace))
+                expect(!line.contains(trace))
             }
         }
     }

@@ -18,13 +18,13 @@ struct SQLiteFailureLogTests {
         let log = SQLiteFailureLog(recorded.logger)
         for _ in 0..<3 { log.failed(.writing, full, now: start) }
         log.succeeded(.reading, now: start)
-        #expect(lines == ["failed"])
-        #expect(log.isFailing)
-        #expect(log.isFailing(.writing))
-        #expect(!log.isFailing(.reading))
+        expect(lines, equals: ["failed"])
+        expect(log.isFailing)
+        expect(log.isFailing(.writing))
+        expect(!log.isFailing(.reading))
         for _ in 0..<3 { log.succeeded(.writing, now: start) }
-        #expect(lines == ["failed", "recovered"])
-        #expect(!log.isFailing)
+        expect(lines, equals: ["failed", "recovered"])
+        expect(!log.isFailing)
     }
 
     @Test("ends with the failure while it returns within a minute, whatever succeeds in between")
@@ -36,12 +36,12 @@ struct SQLiteFailureLogTests {
             log.failed(.writing, full, now: start + .seconds(second))
             log.succeeded(.writing, now: start + .seconds(second))
         }
-        #expect(lines == ["failed", "recovered", "failed"])
+        expect(lines, equals: ["failed", "recovered", "failed"])
         log.succeeded(.writing, now: start + .seconds(158))
-        #expect(log.isFailing)
+        expect(log.isFailing)
         log.succeeded(.writing, now: start + .seconds(159))
-        #expect(lines == ["failed", "recovered", "failed", "recovered"])
-        #expect(!log.isFailing)
+        expect(lines, equals: ["failed", "recovered", "failed", "recovered"])
+        expect(!log.isFailing)
     }
 
     @Test("ends with the failure of a damaged file until nothing fails for a minute, or another file is opened")
@@ -50,32 +50,32 @@ struct SQLiteFailureLogTests {
         log.failed(.reading, damaged, now: start)
         log.failed(.reading, SQLiteStoreError(.notADatabase, path: "/f"), now: start + .seconds(1))
         log.succeeded(.reading, now: start + .seconds(60))
-        #expect(lines == ["failed"])
-        #expect(log.isFailing)
+        expect(lines, equals: ["failed"])
+        expect(log.isFailing)
         log.succeeded(.reading, now: start + .seconds(61))
-        #expect(lines == ["failed", "recovered"])
+        expect(lines, equals: ["failed", "recovered"])
         log.failed(.reading, damaged, now: start + .seconds(200))
         log.fileReplaced()
-        #expect(lines == ["failed", "recovered", "failed", "recovered"])
-        #expect(!log.isFailing)
+        expect(lines, equals: ["failed", "recovered", "failed", "recovered"])
+        expect(!log.isFailing)
     }
 
     @Test("has a line of its own for damaged data, with which the store does not fail")
     func damagedData() {
         let log = SQLiteFailureLog(recorded.logger)
         for second in 0..<3 { log.failed(.damaged, damaged, now: start + .seconds(second)) }
-        #expect(recorded.texts.count == 1)
-        #expect(recorded.texts.first?.hasPrefix("error session store is damaged in part") == true)
-        #expect(!log.isFailing)
-        #expect(log.isFailing(.damaged))
+        expect(recorded.texts.count, equals: 1)
+        expect(recorded.texts.first?.hasPrefix("error session store is damaged in part"), equals: true)
+        expect(!log.isFailing)
+        expect(log.isFailing(.damaged))
         log.failed(.writing, damaged, now: start)
-        #expect(log.isFailing)
+        expect(log.isFailing)
         log.succeeded(.writing, now: start + .seconds(60))
-        #expect(!log.isFailing)
+        expect(!log.isFailing)
         log.succeeded(.damaged, now: start + .seconds(61))
-        #expect(log.isFailing(.damaged))
+        expect(log.isFailing(.damaged))
         log.succeeded(.damaged, now: start + .seconds(62))
-        #expect(!log.isFailing(.damaged))
-        #expect(recorded.texts.last?.hasPrefix("notice session store recovered") == true)
+        expect(!log.isFailing(.damaged))
+        expect(recorded.texts.last?.hasPrefix("notice session store recovered"), equals: true)
     }
 }

@@ -1,5 +1,6 @@
 import CloakroomCore
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import CloakroomSessions
@@ -32,31 +33,31 @@ struct SQLiteLeaseTests {
         arguments: [0, 20, 3_600, -20, -3_600, 100_000_000] as [Int64])
     func clockStep(seconds: Int64) async throws {
         let (old, new) = (process(), process())
-        #expect(try await old.insert(record))
+        try await expect(old.insert(record))
         let oldNow = SampleRecord.start
         let newNow = oldNow + .seconds(seconds)
-        let held = try #require(try await old.lease(record.key.id, for: leaseTime, now: oldNow).lease)
-        #expect(try await new.lease(record.key.id, for: leaseTime, now: newNow) == .heldByOther)
+        let held = try await require(old.lease(record.key.id, for: leaseTime, now: oldNow).lease)
+        try await expect(new.lease(record.key.id, for: leaseTime, now: newNow), equals: .heldByOther)
         var next = record
         next.version = 2
-        #expect(try await new.replace(next, fence: nil, now: newNow) == .fenced)
+        try await expect(new.replace(next, fence: nil, now: newNow), equals: .fenced)
         machine.advance(by: leaseTime - .milliseconds(1))
-        #expect(try await new.lease(record.key.id, for: leaseTime, now: newNow + leaseTime) == .heldByOther)
+        try await expect(new.lease(record.key.id, for: leaseTime, now: newNow + leaseTime), equals: .heldByOther)
         machine.advance(by: .milliseconds(1))
-        let taken = try #require(try await new.lease(record.key.id, for: leaseTime, now: newNow).lease)
-        #expect(taken.fencingToken == held.fencingToken + 1)
-        #expect(try await old.replace(next, fence: held.fencingToken, now: oldNow) == .fenced)
+        let taken = try await require(new.lease(record.key.id, for: leaseTime, now: newNow).lease)
+        expect(taken.fencingToken, equals: held.fencingToken + 1)
+        try await expect(old.replace(next, fence: held.fencingToken, now: oldNow), equals: .fenced)
         try await new.release(record.key.id, fence: taken.fencingToken)
-        #expect(try await old.lease(record.key.id, for: leaseTime, now: oldNow).lease != nil)
+        try await expect(old.lease(record.key.id, for: leaseTime, now: oldNow).lease != nil)
     }
 
     @Test("expire at a restart of the machine, which resets its clock")
     func reboot() async throws {
         let old = process()
-        #expect(try await old.insert(record))
-        #expect(try await old.lease(record.key.id, for: leaseTime, now: SampleRecord.start).lease != nil)
+        try await expect(old.insert(record))
+        try await expect(old.lease(record.key.id, for: leaseTime, now: SampleRecord.start).lease != nil)
         machine.advance(by: .seconds(-4_000))
-        #expect(try await process().lease(record.key.id, for: leaseTime, now: SampleRecord.start).lease != nil)
+        try await expect(process().lease(record.key.id, for: leaseTime, now: SampleRecord.start).lease != nil)
     }
 
     @Test("The machine's clock never goes back, and is the same for two processes")

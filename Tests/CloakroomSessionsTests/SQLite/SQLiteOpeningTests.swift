@@ -23,28 +23,28 @@ struct SQLiteOpeningTests {
         defer { umask(before) }
         _ = try await store.insert(SampleRecord.record(1))
         for suffix in ["", "-wal", "-shm"] {
-            #expect(try directory.permissions(directory.file + suffix) == 0o600)
+            try expect(directory.permissions(directory.file + suffix), equals: 0o600)
         }
     }
 
     @Test("removes the permissions of others from an existing file")
     func narrowsPermissions() async throws {
-        #expect(FileManager.default.createFile(atPath: directory.file, contents: nil))
-        #expect(chmod(directory.file, 0o644) == 0)
+        expect(FileManager.default.createFile(atPath: directory.file, contents: nil))
+        expect(chmod(directory.file, 0o644), equals: 0)
         _ = try await store.insert(SampleRecord.record(1))
         for suffix in ["", "-wal", "-shm"] {
-            #expect(try directory.permissions(directory.file + suffix) == 0o600)
+            try expect(directory.permissions(directory.file + suffix), equals: 0o600)
         }
     }
 
     @Test("reports the problem, the path and a remedy")
     func problems() throws {
-        #expect(problem(at: "") == .pathMissing)
-        #expect(problem(at: directory.path + "/none/x.sqlite") == .directoryMissing(directory.path + "/none"))
-        #expect(problem(at: directory.path) == .notAFile)
+        expect(problem(at: ""), equals: .pathMissing)
+        expect(problem(at: directory.path + "/none/x.sqlite"), equals: .directoryMissing(directory.path + "/none"))
+        expect(problem(at: directory.path), equals: .notAFile)
         try Data(repeating: 0x41, count: 8_192).write(to: URL(fileURLWithPath: directory.file))
-        #expect(problem(at: directory.file) == .notADatabase)
-        #expect(try Data(contentsOf: URL(fileURLWithPath: directory.file)) == Data(repeating: 0x41, count: 8_192))
+        expect(problem(at: directory.file), equals: .notADatabase)
+        try expect(Data(contentsOf: URL(fileURLWithPath: directory.file)), equals: Data(repeating: 0x41, count: 8_192))
         for problem in [
             SQLiteStoreError.Kind.pathMissing, .directoryMissing("/f"), .notAFile, .accessDenied("denied"),
             .notADatabase, .foreignDatabase,
@@ -52,7 +52,7 @@ struct SQLiteOpeningTests {
             .moved, .sqlite(SQLiteError(code: 10)),
         ] {
             let text = SQLiteStoreError(problem, path: "/f/x.sqlite").description
-            #expect(problem == .pathMissing || text.contains("/f/x.sqlite"))
+            expect(problem == .pathMissing || text.contains("/f/x.sqlite"))
             #expect(text.count < 300)
         }
     }
@@ -60,20 +60,20 @@ struct SQLiteOpeningTests {
     @Test("leaves the database of another program unchanged")
     func foreign() throws {
         try directory.execute("CREATE TABLE bookmark (id INTEGER PRIMARY KEY)")
-        #expect(chmod(directory.file, 0o644) == 0)
+        expect(chmod(directory.file, 0o644), equals: 0)
         let bytes = try Data(contentsOf: URL(fileURLWithPath: directory.file))
-        #expect(problem(at: directory.file) == .foreignDatabase)
-        #expect(try Data(contentsOf: URL(fileURLWithPath: directory.file)) == bytes)
-        #expect(try directory.permissions(directory.file) == 0o644)
+        expect(problem(at: directory.file), equals: .foreignDatabase)
+        try expect(Data(contentsOf: URL(fileURLWithPath: directory.file)), equals: bytes)
+        try expect(directory.permissions(directory.file), equals: 0o644)
     }
 
     @Test("rejects a file that a later release wrote, and reports it")
     func newer() async throws {
         _ = try await directory.store().insert(SampleRecord.record(1))
         try directory.execute("INSERT INTO grdb_migrations VALUES ('9')")
-        #expect(problem(at: directory.file) == .newerVersion)
+        expect(problem(at: directory.file), equals: .newerVersion)
         await #expect(throws: SessionStoreError(.unavailable)) { try await store.read(SampleRecord.record(1)) }
-        #expect(directory.log.texts.contains { $0.contains("a later release of Cloakroom has written it") })
+        expect(directory.log.texts.contains { $0.contains("a later release of Cloakroom has written it") })
     }
 
     @Test("is retried until it succeeds; the log reports the failure once and the recovery once")
@@ -90,9 +90,9 @@ struct SQLiteOpeningTests {
         defer { running.cancel() }
         try FileManager.default.createDirectory(atPath: directory.path + "/later", withIntermediateDirectories: false)
         await changes.wait(for: .up)
-        #expect(try await store.insert(SampleRecord.record(1)))
-        #expect(directory.log.texts.count { $0.hasPrefix("error session store failed") } == 1)
-        #expect(directory.log.texts.count { $0.hasPrefix("notice session store recovered") } == 1)
+        try await expect(store.insert(SampleRecord.record(1)))
+        expect(directory.log.texts.count { $0.hasPrefix("error session store failed") }, equals: 1)
+        expect(directory.log.texts.count { $0.hasPrefix("notice session store recovered") }, equals: 1)
     }
 
     @Test("is repeated if the file was removed, and the store is disconnected meanwhile")
@@ -102,10 +102,10 @@ struct SQLiteOpeningTests {
             for suffix in ["", "-wal", "-shm"] { try FileManager.default.removeItem(atPath: directory.file + suffix) }
             await changes.wait(for: .down)
             await changes.wait(for: .up)
-            #expect(try await store.read(SampleRecord.record(1)) == .none)
-            #expect(try await store.insert(SampleRecord.record(2)))
+            try await expect(store.read(SampleRecord.record(1)), equals: .none)
+            try await expect(store.insert(SampleRecord.record(2)))
         }
-        #expect(directory.log.texts.contains { $0.contains("moved, removed or replaced") })
+        expect(directory.log.texts.contains { $0.contains("moved, removed or replaced") })
     }
 
     @Test("is repeated at once if a damaged file is moved away, and what is acknowledged then is kept")
@@ -119,17 +119,17 @@ struct SQLiteOpeningTests {
             try await eventually("the record is read") {
                 (try? await store.read(SampleRecord.record(1))) == .record(SampleRecord.record(1))
             }
-            #expect(store.isFailing)
-            #expect(!directory.log.texts.contains { $0.hasPrefix("notice") })
+            expect(store.isFailing)
+            expect(!directory.log.texts.contains { $0.hasPrefix("notice") })
             try directory.moveAway()
             await changes.wait(for: .up)
-            #expect(!store.isFailing)
-            #expect(try await store.insert(SampleRecord.record(2)))
+            expect(!store.isFailing)
+            try await expect(store.insert(SampleRecord.record(2)))
         }
-        #expect(directory.log.texts.last?.hasPrefix("notice session store recovered") == true)
+        expect(directory.log.texts.last?.hasPrefix("notice session store recovered"), equals: true)
         let restarted = directory.store()
-        #expect(try await restarted.read(SampleRecord.record(2)) == .record(SampleRecord.record(2)))
-        #expect(try await restarted.read(SampleRecord.record(1)) == .none)
+        try await expect(restarted.read(SampleRecord.record(2)), equals: .record(SampleRecord.record(2)))
+        try await expect(restarted.read(SampleRecord.record(1)), equals: .none)
     }
 
     @Test("is the only way to write durably if the file was moved: nothing is acknowledged that a restart would lose")
@@ -137,8 +137,8 @@ struct SQLiteOpeningTests {
         _ = try await store.insert(SampleRecord.record(1))
         try directory.moveAway()
         await #expect(throws: SessionStoreError(.unavailable)) { try await store.insert(SampleRecord.record(2)) }
-        #expect(store.isFailing)
-        #expect(directory.log.texts.count { $0.contains("moved, removed or replaced") } == 1)
+        expect(store.isFailing)
+        expect(directory.log.texts.count { $0.contains("moved, removed or replaced") }, equals: 1)
     }
 
     @Test("from two processes at once creates one file")
@@ -150,10 +150,10 @@ struct SQLiteOpeningTests {
                 for (number, store) in stores.enumerated() {
                     group.addTask { try await store.insert(SampleRecord.record(UInt64(number))) }
                 }
-                for try await isNew in group { #expect(isNew) }
+                for try await isNew in group { expect(isNew) }
             }
-            #expect(try await stores[0].records(in: .account(7), now: SampleRecord.start).count == 4)
-            #expect(directory.log.texts == [])
+            try await expect(stores[0].records(in: .account(7), now: SampleRecord.start).count, equals: 4)
+            expect(directory.log.texts, equals: [])
         }
     }
 

@@ -22,8 +22,8 @@ struct SQLiteProcessesTests {
             }
             return try await group.reduce(into: []) { $0.append($1) }
         }
-        #expect(changes.count { $0 == .done } == 1)
-        #expect(changes.count { $0 == .changed } == 99)
+        expect(changes.count { $0 == .done }, equals: 1)
+        expect(changes.count { $0 == .changed }, equals: 99)
     }
 
     @Test("Rule 24: notify each other of changes and ends, and get no notification of their own")
@@ -33,15 +33,15 @@ struct SQLiteProcessesTests {
         let records = (0..<4).map { SampleRecord.record(UInt64($0)) }
         for record in records { _ = try await first.insert(record) }
         try await first.whileRunning { changes in
-            #expect(try await first.replace(SampleRecord.record(0, version: 2), fence: nil, now: start) == .done)
+            try await expect(first.replace(SampleRecord.record(0, version: 2), fence: nil, now: start), equals: .done)
             _ = try await first.remove(records[1].key.id, reason: .signedOut, condition: nil, now: start)
-            #expect(try await second.replace(SampleRecord.record(2, version: 2), fence: nil, now: start) == .done)
+            try await expect(second.replace(SampleRecord.record(2, version: 2), fence: nil, now: start), equals: .done)
             await changes.wait(for: .changed(records[2].key.id))
             _ = try await second.remove(records[3].key.id, reason: .revoked, condition: nil, now: start)
             await changes.wait(for: .changed(records[3].key.id))
-            #expect(
-                changes.events == [.up, .changed(records[2].key.id), .changed(records[3].key.id)])
-            #expect(first.count == 2)
+            expect(
+                changes.events, equals: [.up, .changed(records[2].key.id), .changed(records[3].key.id)])
+            expect(first.count, equals: 2)
         }
     }
 
@@ -81,10 +81,10 @@ struct SQLiteProcessesTests {
                 try await eventually("all but one are removed") { stores[0].count == 1 && stores[1].count == 1 }
                 // The last batch is counted after its removal.
                 try await eventually("all are counted") { expired([first, second]).reduce(0, +) >= 1_200 }
-                #expect(expired([first, second]) == [1_000, 200])
+                expect(expired([first, second]), equals: [1_000, 200])
             }
         }
-        #expect(try await stores[1].read(living) == .record(living))
+        try await expect(stores[1].read(living), equals: .record(living))
     }
 
     private func expired(_ spies: [RecordingChangeDelegate]) -> [Int] {

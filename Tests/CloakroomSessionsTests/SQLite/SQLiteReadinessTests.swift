@@ -32,7 +32,7 @@ struct SQLiteReadinessTests {
             // A client repeats a request of that session.
             try await eventually("the store has been tested twice") {
                 await #expect(throws: SessionStoreError(.unavailable)) { try await records.read(damaged) }
-                #expect(store.isAvailable)
+                expect(store.isAvailable)
                 return try directory.tallyStep() >= first + 4
             }
             var readable = 0
@@ -40,15 +40,15 @@ struct SQLiteReadinessTests {
                 if (try? await records.read(SampleRecord.record(number))) != nil { readable += 1 }
             }
             #expect(readable > Int(count) / 2)
-            #expect(directory.log.texts.count == 1)
-            #expect(directory.log.texts.first?.hasPrefix("error session store is damaged in part") == true)
+            expect(directory.log.texts.count, equals: 1)
+            expect(directory.log.texts.first?.hasPrefix("error session store is damaged in part"), equals: true)
             // Restored in place, without a restart.
             try directory.replace(page, with: intact)
             try await eventually("the session is read") { (try? await records.read(damaged)) == .record(damaged) }
             try await eventually("the log has the recovery") { directory.log.texts.count > 1 }
-            #expect(directory.log.texts.count == 2)
+            expect(directory.log.texts.count, equals: 2)
             try await logged("notice session store recovered")
-            #expect(store.isAvailable)
+            expect(store.isAvailable)
         }
     }
 
@@ -83,7 +83,7 @@ struct SQLiteReadinessTests {
             try await eventually("the gateway is ready") { store.isAvailable }
             try await eventually("the session is read") { (try? await records.read(record)) == .record(record) }
             try await eventually("no data are damaged") { !records.connector.needsTest }
-            #expect(directory.log.texts.count { $0.hasPrefix("error session store failed") } == 1)
+            expect(directory.log.texts.count { $0.hasPrefix("error session store failed") }, equals: 1)
             try await logged("notice session store recovered")
         }
     }
@@ -97,8 +97,8 @@ struct SQLiteReadinessTests {
             try await eventually("the gateway is not ready") { !store.isAvailable }
             try directory.moveAway()
             try await eventually("the gateway is ready") { store.isAvailable }
-            #expect(try await records.insert(SampleRecord.record(2)))
-            #expect(!records.connector.needsTest)
+            try await expect(records.insert(SampleRecord.record(2)))
+            expect(!records.connector.needsTest)
             try await logged("notice session store recovered")
         }
     }
@@ -112,14 +112,14 @@ struct SQLiteReadinessTests {
             await #expect(throws: SessionStoreError(.unavailable)) {
                 _ = try await store.end(ticket, reason: .signedOut, now: start)
             }
-            #expect(!store.isAvailable)
+            expect(!store.isAvailable)
             try await logged("error session store failed")
-            #expect(try await store.load(ticket, now: start).session != nil)
+            try await expect(store.load(ticket, now: start).session != nil)
             try other.execute("ROLLBACK")
             try await eventually("the gateway is ready") { store.isAvailable }
             try await logged("notice session store recovered")
-            #expect(directory.log.texts.count == 2)
-            #expect(try await store.end(ticket, reason: .signedOut, now: start) != nil)
+            expect(directory.log.texts.count, equals: 2)
+            try await expect(store.end(ticket, reason: .signedOut, now: start) != nil)
         }
     }
 
@@ -132,12 +132,12 @@ struct SQLiteReadinessTests {
             await #expect(throws: SessionStoreError(.unavailable)) {
                 _ = try await store.end(ticket, reason: .signedOut, now: start)
             }
-            #expect(!store.isAvailable)
+            expect(!store.isAvailable)
             try await logged("error session store failed")
             // Opened again, the file can be written.
             try await eventually("the gateway is ready") { store.isAvailable }
             try await logged("notice session store recovered")
-            #expect(try await store.end(ticket, reason: .signedOut, now: start) != nil)
+            try await expect(store.end(ticket, reason: .signedOut, now: start) != nil)
         }
     }
 

@@ -22,11 +22,11 @@ struct SQLiteRecordStoreTests {
     func roundTrip() async throws {
         var record = SampleRecord.record(.max, account: .max, version: 1 << 63)
         record.client = []
-        #expect(try await store.insert(record))
-        #expect(try await store.insert(record) == false)
-        #expect(try await store.read(record) == .record(record))
-        #expect(try await store.records(in: .account(.max), now: start) == [record.listed])
-        #expect(store.count == 1)
+        try await expect(store.insert(record))
+        try await expect(store.insert(record), equals: false)
+        try await expect(store.read(record), equals: .record(record))
+        try await expect(store.records(in: .account(.max), now: start), equals: [record.listed])
+        expect(store.count, equals: 1)
     }
 
     @Test("that were acknowledged survive a crash, and no others do")
@@ -41,11 +41,11 @@ struct SQLiteRecordStoreTests {
         let survivor = directory.store(copy)
         for number in 0..<1_000 {
             let record = SampleRecord.record(UInt64(number))
-            #expect(try await survivor.read(record) == (number < 500 ? .record(record) : .none))
+            try await expect(survivor.read(record), equals: (number < 500 ? .record(record) : .none))
         }
-        #expect(try await survivor.insert(SampleRecord.record(2_000)))
-        #expect(survivor.count == 501)
-        #expect(store.count == 1_000)
+        try await expect(survivor.insert(SampleRecord.record(2_000)))
+        expect(survivor.count, equals: 501)
+        expect(store.count, equals: 1_000)
     }
 
     @Test("are saved if their caller is cancelled meanwhile")
@@ -54,13 +54,13 @@ struct SQLiteRecordStoreTests {
         let (gate, opener) = AsyncStream<Void>.makeStream()
         let saving = Task {
             for await _ in gate {}
-            #expect(Task.isCancelled)
+            expect(Task.isCancelled)
             return try await store.insert(record)
         }
         saving.cancel()
         opener.finish()
-        #expect(try await saving.value)
-        #expect(try await store.read(record) == .record(record))
+        try await expect(saving.value)
+        try await expect(store.read(record), equals: .record(record))
     }
 
     @Test("do not make the WAL file grow without bound", .timeLimit(.minutes(1)))
@@ -69,7 +69,7 @@ struct SQLiteRecordStoreTests {
             // A commit that does not make the WAL longer overwrites its start, whose pages are in the database already.
             try await eventually("the log does not grow any more") {
                 let before = try size(of: directory.file + "-wal")
-                #expect(try await store.insert(SampleRecord.record(.random(in: 0 ... .max), size: 2_000)))
+                try await expect(store.insert(SampleRecord.record(.random(in: 0 ... .max), size: 2_000)))
                 return try size(of: directory.file + "-wal") == before
             }
             #expect(try size(of: directory.file + "-wal") < 32 << 20)
@@ -88,12 +88,12 @@ struct SQLiteRecordStoreTests {
         for number in 1...2 as ClosedRange<UInt64> { _ = try await store.insert(SampleRecord.record(number)) }
         let next = SampleRecord.record(1, version: 2)
         let longer = SampleRecord.end + .seconds(60)
-        #expect(try await store.replace(next, keepUntil: longer, fence: nil, now: start) == .done)
+        try await expect(store.replace(next, keepUntil: longer, fence: nil, now: start), equals: .done)
         let last = SampleRecord.record(1, version: 3)
-        #expect(try await store.replace(last, keepUntil: start, fence: nil, now: start) == .done)
+        try await expect(store.replace(last, keepUntil: start, fence: nil, now: start), equals: .done)
         try await store.whileRunning { _ in
             try await eventually("the other one is deleted") { store.count == 1 }
-            #expect(try await store.read(last) == .record(last))
+            try await expect(store.read(last), equals: .record(last))
         }
     }
 
@@ -101,14 +101,14 @@ struct SQLiteRecordStoreTests {
     func oldChanges() async throws {
         let directory = try SQLiteTestDirectory(now: start + .seconds(61))
         let store = directory.store()
-        #expect(try await store.insert(SampleRecord.record(1)))
+        try await expect(store.insert(SampleRecord.record(1)))
         let next = SampleRecord.record(1, version: 2)
-        #expect(try await store.replace(next, keepUntil: SampleRecord.end, fence: nil, now: start) == .done)
+        try await expect(store.replace(next, keepUntil: SampleRecord.end, fence: nil, now: start), equals: .done)
         let connector = SQLiteConnector(path: directory.file, log: SQLiteFailureLog(directory.log.logger))
         let count = { @Sendable () async throws -> Int64? in
             try await connector.read { db in try db.row("SELECT count(*) FROM change")?.integer(0) }
         }
-        #expect(try await count() == 1)
+        try await expect(count(), equals: 1)
         try await store.whileRunning { _ in
             try await eventually("the row is deleted") { try await count() == 0 }
         }
@@ -124,9 +124,9 @@ struct SQLiteRecordStoreTests {
                 group.addTask { (try? await connector.read { _ in hanging.wait() }) != nil }
             }
             // All others wait for the first one.
-            #expect(await group.next() == false)
+            await expect(group.next(), equals: false)
             for _ in 0..<SQLiteConnector.maxConcurrentOperations { hanging.signal() }
-            #expect(await group.contains(true))
+            await expect(group.contains(true))
         }
     }
 
@@ -135,7 +135,7 @@ struct SQLiteRecordStoreTests {
             for number in numbers {
                 group.addTask { try await store.insert(SampleRecord.record(UInt64(number))) }
             }
-            for try await isNew in group { #expect(isNew) }
+            for try await isNew in group { expect(isNew) }
         }
     }
 }

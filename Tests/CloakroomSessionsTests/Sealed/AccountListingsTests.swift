@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -19,13 +20,13 @@ struct AccountListingsTests: SealedStoreSuite {
         let others = (0..<100).map { _ in store.listing(of: Sample.account(1), now: start) }
         let another = store.listing(of: Sample.account(2), now: start)
         release.finish()
-        #expect(try await first.value.get().count == 1)
-        for listing in others { #expect(try await listing.value.get().count == 2) }
-        #expect(try await another.value.get().isEmpty)
-        #expect(server.listCount == 3)
+        try await expect(first.value.get().count, equals: 1)
+        for listing in others { try await expect(listing.value.get().count, equals: 2) }
+        try await expect(empty: another.value.get())
+        expect(server.listCount, equals: 3)
         // None is kept.
-        #expect(try await store.sessions(of: Sample.account(1), now: start).count == 2)
-        #expect(server.listCount == 4)
+        try await expect(store.sessions(of: Sample.account(1), now: start).count, equals: 2)
+        expect(server.listCount, equals: 4)
     }
 
     @Test("A failure is that of all requests that share the listing, and of no later one")
@@ -37,6 +38,6 @@ struct AccountListingsTests: SealedStoreSuite {
             await #expect(throws: SessionStoreError.self) { try await listing.value.get() }
         }
         records.set { $0.isUnavailable = false }
-        #expect(try await store.sessions(of: Sample.account(1), now: start).count == 1)
+        try await expect(store.sessions(of: Sample.account(1), now: start).count, equals: 1)
     }
 }

@@ -1,5 +1,6 @@
 import CloakroomCore
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import CloakroomSessions
@@ -27,34 +28,34 @@ struct LostRecordTests: SealedStoreSuite {
     func missing() async throws {
         let store = recovered()
         let (ticket, session) = try await store.create(Sample.new(1), now: start)
-        let lost = try #require(server.lose(session.id))
+        let lost = try require(server.lose(session.id))
         await #expect(throws: failure) { try await store.load(ticket, now: start) }
         await #expect(throws: failure) { try await store.reload(ticket, now: start) }
         // An operator's or a user's revocation must not report that there is nothing to end.
         await #expect(throws: failure) { try await store.end(session.id, of: nil, reason: .revoked, now: start) }
         server.restore(lost)
-        #expect(try await store.load(ticket, now: start).session != nil)
+        try await expect(store.load(ticket, now: start).session != nil)
         _ = server.lose(session.id)
         store.allRecordsChanged()
         endGracePeriod(store)
-        #expect(try await store.load(ticket, now: start).reason == .noSession)
-        #expect(try await !store.end(session.id, of: nil, reason: .revoked, now: start))
+        try await expect(store.load(ticket, now: start).reason, equals: .noSession)
+        try await expect(!store.end(session.id, of: nil, reason: .revoked, now: start))
     }
 
     @Test("Rule 75: the period does not end while this process has records to write again")
     func writtenAgainLater() async throws {
         let stranger = SessionTicket.random
-        #expect(try await store.load(stranger, now: start).reason == .noSession)
-        #expect(store.allowsNewRefreshes(of: SessionKey(stranger)))
+        try await expect(store.load(stranger, now: start).reason, equals: .noSession)
+        expect(store.allowsNewRefreshes(of: SessionKey(stranger)))
         store.partitionsLackWrites([0..<1])
         await #expect(throws: failure) { try await store.load(stranger, now: start) }
-        #expect(!store.allowsNewRefreshes(of: SessionKey(stranger)))
+        expect(!store.allowsNewRefreshes(of: SessionKey(stranger)))
     }
 
     @Test("A missing record is no proof while its partition is not trusted")
     func untrusted() async throws {
         let stranger = SessionTicket.random
-        #expect(try await store.load(stranger, now: start).reason == .noSession)
+        try await expect(store.load(stranger, now: start).reason, equals: .noSession)
         store.connectionChanged(isUp: false)
         await #expect(throws: failure) { try await store.load(stranger, now: start) }
     }
@@ -65,18 +66,18 @@ struct LostRecordTests: SealedStoreSuite {
         let (ticket, _) = try await store.create(Sample.new(1), now: start)
         let (other, session) = try await store.create(Sample.new(1), now: start)
         _ = try await store.end(ticket, reason: .signedOut, now: start)
-        #expect(try await store.load(ticket, now: start).reason == SessionEndReason.signedOut.unauthorizedReason)
+        try await expect(store.load(ticket, now: start).reason, equals: SessionEndReason.signedOut.unauthorizedReason)
         server.loseIndexEntries(of: session.id)
         _ = try await store.endAll(of: Sample.account(1), but: nil, reason: .revoked, now: start)
-        #expect(try await store.load(other, now: start).reason == .revoked)
+        try await expect(store.load(other, now: start).reason, equals: .revoked)
     }
 
     @Test("Rule 75: a refresh neither ends a session whose record was lost nor gives up its new tokens")
     func refresh() async throws {
         let store = recovered()
         let (ticket, session) = try await store.create(Sample.new(1), now: start)
-        let lease = try #require(try await store.lease(session.key, for: .seconds(30), now: start).lease)
-        let lost = try #require(server.lose(session.id))
+        let lease = try await require(store.lease(session.key, for: .seconds(30), now: start).lease)
+        let lost = try require(server.lose(session.id))
         let update = SessionUpdate(tokens: Sample.tokens(2))
         await #expect(throws: failure) { try await store.lease(session.key, for: .seconds(30), now: start) }
         await #expect(throws: failure) { try await store.reject(session, under: lease, now: start) }
@@ -85,30 +86,30 @@ struct LostRecordTests: SealedStoreSuite {
         }
         server.restore(lost)
         let saved = try await store.save(update, ticket: ticket, over: session, under: lease, now: start)
-        #expect(saved.session?.tokens == Sample.tokens(2))
+        expect(saved.session?.tokens, equals: Sample.tokens(2))
         // An end is found.
         _ = try await store.end(ticket, reason: .signedOut, now: start)
-        #expect(try await store.lease(session.key, for: .seconds(30), now: start) == .notFound)
-        #expect(try await store.save(update, ticket: ticket, over: session, under: lease, now: start).isNotFound)
+        try await expect(store.lease(session.key, for: .seconds(30), now: start), equals: .notFound)
+        try await expect(store.save(update, ticket: ticket, over: session, under: lease, now: start).isNotFound)
     }
 
     @Test("Rule 75: a sign-out in that period succeeds, and the record that is written again later stays ended")
     func signOut() async throws {
         let store = recovered()
         let (ticket, session) = try await store.create(Sample.new(1), now: start)
-        let lost = try #require(server.lose(session.id))
-        #expect(try await store.end(ticket, reason: .signedOut, now: start) == nil)
+        let lost = try require(server.lose(session.id))
+        try await expect(store.end(ticket, reason: .signedOut, now: start) == nil)
         server.restore(lost)
-        #expect(try await store.load(ticket, now: start).reason == SessionEndReason.signedOut.unauthorizedReason)
+        try await expect(store.load(ticket, now: start).reason, equals: SessionEndReason.signedOut.unauthorizedReason)
         // Again, with the first reason.
-        #expect(try await store.end(ticket, reason: .replaced, now: start) == nil)
-        #expect(try await store.load(ticket, now: start).reason == SessionEndReason.signedOut.unauthorizedReason)
+        try await expect(store.end(ticket, reason: .replaced, now: start) == nil)
+        try await expect(store.load(ticket, now: start).reason, equals: SessionEndReason.signedOut.unauthorizedReason)
     }
 
     @Test("A sign-out with an invented ticket stores nothing otherwise")
     func inventedTicket() async throws {
-        #expect(try await store.end(SessionTicket.random, reason: .signedOut, now: start) == nil)
-        #expect(server.contents.withLock { $0.ended.isEmpty })
+        try await expect(store.end(SessionTicket.random, reason: .signedOut, now: start) == nil)
+        expect(server.contents.withLock { $0.ended.isEmpty })
     }
 
     @Test("Other partitions are not affected")
@@ -118,7 +119,7 @@ struct LostRecordTests: SealedStoreSuite {
         store.partitionsChanged([1..<2], areTrusted: true, afterOutage: true)
         for ticket in tickets {
             if store.records.partition(of: SessionKey(ticket).id) == 0 {
-                #expect(try await store.load(ticket, now: start).reason == .noSession)
+                try await expect(store.load(ticket, now: start).reason, equals: .noSession)
             } else {
                 await #expect(throws: failure) { try await store.load(ticket, now: start) }
             }

@@ -11,17 +11,17 @@ struct SealedSessionStoreTests: SealedStoreSuite {
     @Test("is available while connected, and cannot look up from the cache alone while disconnected")
     func link() async throws {
         let store = SealedSessionStore(records, configuration: Sample.configuration, secrets: Sample.secrets)
-        #expect(!store.isAvailable)
+        expect(!store.isAvailable)
         let (ticket, _) = try await store.create(Sample.new(), now: start)
-        #expect(try await store.load(ticket, now: start).session != nil)
-        #expect(isUnknown(store.lookup(ticket, now: start, slides: false)))
+        try await expect(store.load(ticket, now: start).session != nil)
+        expect(isUnknown(store.lookup(ticket, now: start, slides: false)))
         store.connectionChanged(isUp: true)
-        #expect(store.isAvailable)
-        #expect(try await store.load(ticket, now: start).session != nil)
-        #expect(store.lookup(ticket, now: start, slides: false).session != nil)
+        expect(store.isAvailable)
+        try await expect(store.load(ticket, now: start).session != nil)
+        expect(store.lookup(ticket, now: start, slides: false).session != nil)
         store.connectionChanged(isUp: false)
-        #expect(!store.isAvailable)
-        #expect(isUnknown(store.lookup(ticket, now: start, slides: false)))
+        expect(!store.isAvailable)
+        expect(isUnknown(store.lookup(ticket, now: start, slides: false)))
     }
 
     @Test("throws if the records are unreachable, and never reports a missing session")
@@ -39,8 +39,8 @@ struct SealedSessionStoreTests: SealedStoreSuite {
             try await store.endAll(of: Sample.account(), but: nil, reason: .revoked, now: start)
         }
         records.set { $0.isUnavailable = false }
-        #expect(try await store.load(ticket, now: start).session != nil)
-        #expect(told.ended.isEmpty)
+        try await expect(store.load(ticket, now: start).session != nil)
+        expect(empty: told.ended)
     }
 
     @Test("continues with cached, trusted sessions while the records are unreachable")
@@ -48,8 +48,8 @@ struct SealedSessionStoreTests: SealedStoreSuite {
         let (ticket, _) = try await store.create(Sample.new(), now: start)
         _ = try await store.load(ticket, now: start)
         records.set { $0.isUnavailable = true }
-        #expect(store.lookup(ticket, now: start, slides: true).session != nil)
-        #expect(try await store.load(ticket, now: start).session != nil)
+        expect(store.lookup(ticket, now: start, slides: true).session != nil)
+        try await expect(store.load(ticket, now: start).session != nil)
     }
 
     @Test("does not trust a cached session after a write with an unknown outcome")
@@ -60,8 +60,8 @@ struct SealedSessionStoreTests: SealedStoreSuite {
         await #expect(throws: SessionStoreError(.unavailable)) {
             try await store.end(session.id, of: nil, reason: .revoked, now: start)
         }
-        #expect(isUnknown(store.lookup(ticket, now: start, slides: false)))
-        #expect(try await store.load(ticket, now: start).reason == .revoked)
+        expect(isUnknown(store.lookup(ticket, now: start, slides: false)))
+        try await expect(store.load(ticket, now: start).reason, equals: .revoked)
     }
 
     @Test("reads a session once for a hundred concurrent requests")
@@ -77,20 +77,20 @@ struct SealedSessionStoreTests: SealedStoreSuite {
             gate.open()
             return try await group.reduce(0) { $0 + ($1 ? 1 : 0) }
         }
-        #expect(found == 100)
+        expect(found, equals: 100)
         // A request that looks into the cache just before the read ends, and joins just after it, reads once more.
-        #expect((1...2).contains(server.readCount - before))
+        expect((1...2).contains(server.readCount - before))
     }
 
     @Test("does not cache a session if it was changed during the read")
     func loadRace() async throws {
         let (ticket, session) = try await store().create(Sample.new(), now: start)
         records.set { $0.duringRead = { store.recordChanged(session.id) } }
-        #expect(try await store.load(ticket, now: start).session != nil)
-        #expect(isUnknown(store.lookup(ticket, now: start, slides: false)))
+        try await expect(store.load(ticket, now: start).session != nil)
+        expect(isUnknown(store.lookup(ticket, now: start, slides: false)))
         records.set { $0.duringRead = nil }
-        #expect(try await store.load(ticket, now: start).session != nil)
-        #expect(store.lookup(ticket, now: start, slides: false).session != nil)
+        try await expect(store.load(ticket, now: start).session != nil)
+        expect(store.lookup(ticket, now: start, slides: false).session != nil)
     }
 
     @Test("returns no session from a read that started before the session's end")
@@ -102,12 +102,12 @@ struct SealedSessionStoreTests: SealedStoreSuite {
         let slow = Task { try await store.load(ticket, now: start) }
         await gate.waitForArrival()
         records.set { $0.duringRead = nil }
-        #expect(try await store.end(session.id, of: nil, reason: .revoked, now: start))
+        try await expect(store.end(session.id, of: nil, reason: .revoked, now: start))
         // A request from now on does not join the read that started before.
-        #expect(try await store.load(ticket, now: start).reason == .revoked)
+        try await expect(store.load(ticket, now: start).reason, equals: .revoked)
         gate.open()
         _ = try await slow.value
-        #expect(isUnknown(store.lookup(ticket, now: start, slides: false)))
+        expect(isUnknown(store.lookup(ticket, now: start, slides: false)))
     }
 
     @Test("reports the creation and the end of each session once")
@@ -119,7 +119,7 @@ struct SealedSessionStoreTests: SealedStoreSuite {
         _ = try await store.endAll(of: Sample.account(1), but: nil, reason: .revoked, now: start)
         for _ in 0..<2 { _ = try await store.lookup(tickets[2], at: start + store.timeouts.idle) }
         store.expired(idle: 1, absolute: 0)
-        #expect(told.created == 4)
-        #expect(told.ended == [.signedOut, .revoked, .expiredIdle, .expiredIdle])
+        expect(told.created, equals: 4)
+        expect(told.ended, equals: [.signedOut, .revoked, .expiredIdle, .expiredIdle])
     }
 }

@@ -14,7 +14,7 @@ struct SealedSurplusTests: SealedStoreSuite {
         _ store: SealedSessionStore<InMemoryRecords>, over limit: Int, at now: SessionTime
     ) async throws -> [EndedSession] {
         let (_, session, mayExceed) = try await store.create(Sample.new(1), limit: limit, now: now)
-        #expect(mayExceed)
+        expect(mayExceed)
         return try await store.takeOldest(
             of: session.user, over: limit, but: session.id, reason: .replaced, now: now)
     }
@@ -49,8 +49,8 @@ struct SealedSurplusTests: SealedStoreSuite {
             }
             return try await group.reduce([], +)
         }
-        #expect(Set(ended).count == ended.count)
-        #expect(records.count == limit + signIns - ended.count)
+        expect(Set(ended).count, equals: ended.count)
+        expect(records.count, equals: limit + signIns - ended.count)
         #expect(records.count <= limit)
         #expect(chosen.withLock { $0 } <= signIns * SurplusRule.maxRounds)
         // One alone chooses once.
@@ -58,8 +58,8 @@ struct SealedSurplusTests: SealedStoreSuite {
         chosen.withLock { $0 = 0 }
         let count = records.count
         _ = try await signIn(store, over: count, at: later + .seconds(1))
-        #expect(records.count == count)
-        #expect(chosen.withLock { $0 } == 1)
+        expect(records.count, equals: count)
+        expect(chosen.withLock { $0 }, equals: 1)
     }
 
     @Test("does not list the sessions of an account at a sign-in, unless they are mixed with those of another account")
@@ -70,17 +70,17 @@ struct SealedSurplusTests: SealedStoreSuite {
         }
         for number in 1...3 {
             let (_, session) = try await store.create(Sample.new(1), now: start + .seconds(Int64(number)))
-            #expect(try await evict(session.id) == (number < 3 ? 0 : 1))
+            try await expect(evict(session.id), equals: (number < 3 ? 0 : 1))
         }
-        #expect(server.listCount == 0)
+        expect(server.listCount, equals: 0)
         var other = Sample.new(1)
         other.user = UserProfile(
             json: [], account: AccountName(userID: "17", source: Sample.source), name: user.account)
         _ = try await store.create(other, now: start)
         let (_, session) = try await store.create(Sample.new(1), now: start + .seconds(9))
-        #expect(try await evict(session.id) == 1)
-        #expect(server.listCount == 1)
-        #expect(store.records.count == 3)
+        try await expect(evict(session.id), equals: 1)
+        expect(server.listCount, equals: 1)
+        expect(store.records.count, equals: 3)
     }
 
     @Test("reports the sessions that a sign-in has ended, also if not all indexes can be read")
@@ -102,8 +102,8 @@ struct SealedSurplusTests: SealedStoreSuite {
                 return error.ended.map(\.id)
             }
         }
-        #expect(await evict(failing: new.user.account, over: 1) == [])
-        #expect(await evict(failing: new.user.name, over: 2) == [])
-        #expect(await evict(failing: new.user.name, over: 1) == [oldest.id])
+        await expect(evict(failing: new.user.account, over: 1), equals: [])
+        await expect(evict(failing: new.user.name, over: 2), equals: [])
+        await expect(evict(failing: new.user.name, over: 1), equals: [oldest.id])
     }
 }

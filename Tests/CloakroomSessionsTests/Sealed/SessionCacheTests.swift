@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @testable import CloakroomSessions
@@ -42,10 +43,10 @@ struct SessionCacheTests {
         let table = table()
         let session = session(1)
         put(session, table)
-        #expect(table.session(session.key) === session)
-        #expect(table.session(self.session(1, last: 1).key) == nil)
-        #expect(table.session(self.session(2).key) == nil)
-        #expect(table.count == 1)
+        expect(table.session(session.key) === session)
+        expect(table.session(self.session(1, last: 1).key) == nil)
+        expect(table.session(self.session(2).key) == nil)
+        expect(table.count, equals: 1)
     }
 
     @Test("never exceeds its limit, and keeps recently used sessions", arguments: [1, 2, 7, 64, 100, 1_000])
@@ -64,7 +65,7 @@ struct SessionCacheTests {
         let wanted = session(1)
         put(wanted, table)
         for number in 2...5_000 as ClosedRange<UInt64> {
-            #expect(table.session(wanted.key) === wanted)
+            expect(table.session(wanted.key) === wanted)
             put(session(number), table)
         }
     }
@@ -74,20 +75,20 @@ struct SessionCacheTests {
         let table = SessionCache(capacity: 10)
         let session = session(1)
         put(session, table)
-        #expect(table.count == 0)
-        #expect(table.session(session.key) == nil)
+        expect(table.count, equals: 0)
+        expect(table.session(session.key) == nil)
         table.connectionChanged(isUp: true)
         put(session, table)
-        #expect(table.session(session.key) === session)
+        expect(table.session(session.key) === session)
         table.connectionChanged(isUp: false)
-        #expect(table.session(session.key) == nil)
+        expect(table.session(session.key) == nil)
         put(self.session(2), table)
-        #expect(table.count == 1)
+        expect(table.count, equals: 1)
         // A read from before the connection came back has missed changes.
         let read = table.begin(session.key, in: 0)
         table.connectionChanged(isUp: true)
         finish(read, session, table)
-        #expect(table.session(session.key) == nil)
+        expect(table.session(session.key) == nil)
     }
 
     @Test("does not accept a session that was changed while it was being read")
@@ -101,12 +102,12 @@ struct SessionCacheTests {
             let read = table.begin(session.key, in: 0)
             change()
             finish(read, session, table)
-            #expect(table.session(session.key) == nil)
+            expect(table.session(session.key) == nil)
         }
         let read = table.begin(session.key, in: 0)
         table.recordChanged(self.session(2).id)
         finish(read, session, table)
-        #expect(table.session(session.key) === session)
+        expect(table.session(session.key) === session)
     }
 
     @Test("is not trusted while disconnected, nor is what was read before trusted after the reconnect")
@@ -114,25 +115,25 @@ struct SessionCacheTests {
         let table = SessionCache(capacity: 10)
         let session = session(1)
         put(session, table)
-        #expect(!table.isAvailable)
-        #expect(table.session(session.key) == nil)
+        expect(!table.isAvailable)
+        expect(table.session(session.key) == nil)
         table.connectionChanged(isUp: true)
-        #expect(table.isAvailable)
-        #expect(table.session(session.key) == nil)
+        expect(table.isAvailable)
+        expect(table.session(session.key) == nil)
         put(session, table)
-        #expect(table.session(session.key) != nil)
+        expect(table.session(session.key) != nil)
         let read = table.begin(self.session(2).key, in: 0)
         table.connectionChanged(isUp: false)
-        #expect(table.session(session.key) == nil)
+        expect(table.session(session.key) == nil)
         table.connectionChanged(isUp: true)
-        #expect(table.session(session.key) == nil)
+        expect(table.session(session.key) == nil)
         finish(read, self.session(2), table)
-        #expect(table.session(self.session(2).key) == nil)
+        expect(table.session(self.session(2).key) == nil)
         // The time of the last use may be read from it nevertheless.
-        #expect(table.cachedSession(session.key) === session)
+        expect(table.cachedSession(session.key) === session)
         put(session, table)
-        #expect(table.session(session.key) === session)
-        #expect(table.count == 1)
+        expect(table.session(session.key) === session)
+        expect(table.count, equals: 1)
     }
 
     @Test("Rule 72: a partition without a connection loses its own sessions and those with a cutoff in it, no others")
@@ -149,27 +150,27 @@ struct SessionCacheTests {
             [first, second, third].map { (session: Session) in table.session(session.key) === session }
         }
         putAll()
-        #expect(found() == [true, true, true])
+        expect(found(), equals: [true, true, true])
         for (partitions, expected) in [
             ([3..<4], [false, false, true]), ([9..<10], [false, true, true]), ([4..<5], [true, false, true]),
             ([5..<6], [true, true, false]), ([6..<7], [true, true, false]), ([8..<9], [true, true, false]),
             ([0..<3, 10..<99], [true, true, true]), ([0..<16], [false, false, false]),
         ] {
             table.partitionsChanged(partitions, areTrusted: false)
-            #expect(found() == expected)
-            #expect(table.isAvailable == (partitions != [0..<16]))
+            expect(found(), equals: expected)
+            expect(table.isAvailable, equals: (partitions != [0..<16]))
             // What is read without a connection is not kept.
             putAll()
-            #expect(found() == expected)
+            expect(found(), equals: expected)
             table.partitionsChanged(partitions, areTrusted: true)
-            #expect(found() == expected)
+            expect(found(), equals: expected)
             putAll()
-            #expect(found() == [true, true, true])
+            expect(found(), equals: [true, true, true])
         }
         table.cutoffChanged(in: 7)
-        #expect(found() == [true, true, false])
+        expect(found(), equals: [true, true, false])
         table.allRecordsChanged()
-        #expect(found() == [false, false, false])
+        expect(found(), equals: [false, false, false])
     }
 
     @Test("A partition that leaves and returns while a session is read makes the result useless, in any order")
@@ -183,7 +184,7 @@ struct SessionCacheTests {
             table.partitionsChanged([partition..<partition + 1], areTrusted: false)
             table.partitionsChanged([partition..<partition + 1], areTrusted: true)
             table.finish(read, with: stamp.map { SessionCache.Entry(session: session, stamp: $0) })
-            #expect(table.session(session.key) == nil)
+            expect(table.session(session.key) == nil)
         }
     }
 
@@ -201,19 +202,19 @@ struct SessionCacheTests {
         }
         read()
         read()
-        #expect(started == 1)
+        expect(started, equals: 1)
         table.recordChanged(key.id)
         read()
-        #expect(started == 2)
+        expect(started, equals: 2)
         table.cutoffChanged(in: 3)
         read()
-        #expect(started == 3)
+        expect(started, equals: 3)
         table.partitionsChanged([1..<2], areTrusted: true)
         read()
-        #expect(started == 4)
+        expect(started, equals: 4)
         table.partitionsChanged([2..<3], areTrusted: false)
         read()
-        #expect(started == 4)
+        expect(started, equals: 4)
     }
 
     @Test("removes a changed session, and reuses its slot")
@@ -221,10 +222,10 @@ struct SessionCacheTests {
         let table = table(1)
         for number in 1...10 as ClosedRange<UInt64> {
             put(session(number), table)
-            #expect(table.session(session(number).key) != nil)
+            expect(table.session(session(number).key) != nil)
             table.recordChanged(session(number).id)
-            #expect(table.session(session(number).key) == nil)
-            #expect(table.count == 0)
+            expect(table.session(session(number).key) == nil)
+            expect(table.count, equals: 0)
         }
     }
 
@@ -235,21 +236,21 @@ struct SessionCacheTests {
         put(old, table)
         old.touch(at: Sample.start + .seconds(50), granularity: .zero)
         put(new, table)
-        #expect(table.session(new.key)?.lastUsedAt == Sample.start + .seconds(50))
+        expect(table.session(new.key)?.lastUsedAt, equals: Sample.start + .seconds(50))
     }
 
     @Test("Rule 63: a session that was changed or evicted counts requests of its objects in use, and of no others")
     func counts() {
         let table = table(1)
         let used = session(1)
-        #expect(used.beginRequest(limit: 1))
+        expect(used.beginRequest(limit: 1))
         put(used, table)
         for change in [{ table.recordChanged(used.id) }, { put(self.session(2), table) }] as [() -> Void] {
             change()
             let (read, uncached) = (session(1), session(1))
             for session in [uncached, read] {
                 table.shareRequests(of: session)
-                #expect(!session.beginRequest(limit: 1))
+                expect(!session.beginRequest(limit: 1))
             }
             put(read, table)
         }
@@ -260,7 +261,7 @@ struct SessionCacheTests {
         }
         shard.shareRequests(of: used)
         for number in 3...1_000 as ClosedRange<UInt64> { shard.shareRequests(of: session(number)) }
-        #expect(shard.counts[used.key] === used.requests)
+        expect(shard.counts[used.key] === used.requests)
     }
 
     @Test("records uses of sessions that are not cached, a bounded number, once each")
@@ -268,8 +269,8 @@ struct SessionCacheTests {
         let table = table(1)
         for number in 0..<10_000 as Range<UInt64> { table.recordUse(of: SessionID(number), at: Sample.start) }
         let noted = (0..<10_000 as Range<UInt64>).count { table.consumeUse(of: SessionID($0)) != nil }
-        #expect(noted == 1_024)
-        #expect(table.consumeUse(of: SessionID(0)) == nil)
+        expect(noted, equals: 1_024)
+        expect(table.consumeUse(of: SessionID(0)), equals: nil)
     }
 
     @Test("the end of a read returns the use that was recorded last, and none stays")
@@ -283,10 +284,10 @@ struct SessionCacheTests {
             table.recordUse(of: session.id, at: Sample.start + .seconds(1))
             let stamp = table.trust.stamp(record: read.partition, word: read.word, indexes: [])
             let kept = entry.flatMap { session in stamp.map { SessionCache.Entry(session: session, stamp: $0) } }
-            #expect(table.finish(read, with: kept) == Sample.start + .seconds(1))
-            #expect(table.consumeUse(of: session.id) == nil)
+            expect(table.finish(read, with: kept), equals: Sample.start + .seconds(1))
+            expect(table.consumeUse(of: session.id), equals: nil)
         }
-        #expect(table.session(session.key) === session)
+        expect(table.session(session.key) === session)
     }
 
     @Test("a read that a change has made stale leaves the use to the later read, and takes it if there is none")
@@ -297,11 +298,11 @@ struct SessionCacheTests {
         table.recordChanged(session.id)
         let read = table.begin(session.key, in: 0)
         table.recordUse(of: session.id, at: Sample.start)
-        #expect(table.finish(stale, with: nil) == nil)
-        #expect(table.finish(read, with: nil) == Sample.start)
+        expect(table.finish(stale, with: nil), equals: nil)
+        expect(table.finish(read, with: nil), equals: Sample.start)
         let last = table.begin(session.key, in: 0)
         table.recordUse(of: session.id, at: Sample.start)
         table.recordChanged(session.id)
-        #expect(table.finish(last, with: nil) == Sample.start)
+        expect(table.finish(last, with: nil), equals: Sample.start)
     }
 }

@@ -23,17 +23,17 @@ struct SessionCutoffTests: SealedStoreSuite {
         let (ticket, session) = try await store.create(Sample.new(1), now: start)
         let (listed, _) = try await store.create(Sample.new(1), now: start)
         server.loseIndexEntries(of: session.id)
-        for store in [store, other] { #expect(try await store.lookup(ticket, at: start).session != nil) }
-        #expect(try await store.endAll(of: account, but: nil, reason: .revoked, now: start).count == 1)
-        #expect(server.record(session.id) != nil)
+        for store in [store, other] { try await expect(store.lookup(ticket, at: start).session != nil) }
+        try await expect(store.endAll(of: account, but: nil, reason: .revoked, now: start).count, equals: 1)
+        expect(server.record(session.id) != nil)
         for store in [store, other] {
-            #expect(isUnknown(store.lookup(ticket, now: start, slides: false)))
-            #expect(try await store.load(ticket, now: start).reason == .revoked)
-            #expect(try await store.lookup(listed, at: start).reason == .revoked)
+            expect(isUnknown(store.lookup(ticket, now: start, slides: false)))
+            try await expect(store.load(ticket, now: start).reason, equals: .revoked)
+            try await expect(store.lookup(listed, at: start).reason, equals: .revoked)
         }
         // The first load has removed the record.
-        #expect(server.record(session.id) == nil)
-        #expect(told.ended == [.revoked, .revoked])
+        expect(server.record(session.id), equals: nil)
+        expect(told.ended, equals: [.revoked, .revoked])
         running.cancel()
         await running.value
     }
@@ -49,11 +49,11 @@ struct SessionCutoffTests: SealedStoreSuite {
         _ = try await store.takeAll(
             .created(Sample.provenance(2).account, before: start + .seconds(1), isNameless: false), reason: .revoked,
             now: now)
-        #expect(try await store.lookup(first, at: now).session != nil)
-        #expect(try await store.lookup(second, at: now).reason == .revoked)
-        #expect(try await store.lookup(third, at: now).session != nil)
+        try await expect(store.lookup(first, at: now).session != nil)
+        try await expect(store.lookup(second, at: now).reason, equals: .revoked)
+        try await expect(store.lookup(third, at: now).session != nil)
         _ = try await store.takeAll(.provider(session), reason: .revoked, now: now)
-        for ticket in [first, third] { #expect(try await store.lookup(ticket, at: now).reason == .revoked) }
+        for ticket in [first, third] { try await expect(store.lookup(ticket, at: now).reason, equals: .revoked) }
     }
 
     @Test("Rule 71: the same holds for a user's session at a provider, unless other users are listed with it")
@@ -66,14 +66,14 @@ struct SessionCutoffTests: SealedStoreSuite {
         let (lost, one) = try await store.create(Sample.new(Sample.provenance(1)), now: start)
         let (elsewhere, _) = try await store.create(Sample.new(Sample.provenance(1, sid: "sid-2")), now: start)
         server.loseIndexEntries(of: one.id)
-        #expect(try await logOut(at: start) == 0)
-        #expect(try await store.lookup(lost, at: start).reason == .revoked)
-        #expect(try await store.lookup(elsewhere, at: start).session != nil)
+        try await expect(logOut(at: start), equals: 0)
+        try await expect(store.lookup(lost, at: start).reason, equals: .revoked)
+        try await expect(store.lookup(elsewhere, at: start).session != nil)
         let (other, _) = try await store.create(Sample.new(Sample.provenance(2)), now: start)
         let (mine, _) = try await store.create(Sample.new(Sample.provenance(1)), now: start)
-        #expect(try await logOut(at: start) == 1)
-        #expect(try await store.lookup(mine, at: start).reason == .revoked)
-        for ticket in [other, elsewhere] { #expect(try await store.lookup(ticket, at: start).session != nil) }
+        try await expect(logOut(at: start), equals: 1)
+        try await expect(store.lookup(mine, at: start).reason, equals: .revoked)
+        for ticket in [other, elsewhere] { try await expect(store.lookup(ticket, at: start).session != nil) }
     }
 
     @Test("Rule 73: a cutoff that cannot be read makes the store unavailable; the session is neither alive nor ended")
@@ -86,15 +86,15 @@ struct SessionCutoffTests: SealedStoreSuite {
         await #expect(throws: SessionStoreError(.unavailable)) {
             try await store.endAll(of: account, but: session.id, reason: .revoked, now: start)
         }
-        #expect(isUnknown(store.lookup(ticket, now: start, slides: false)))
-        #expect(server.record(session.id) != nil)
+        expect(isUnknown(store.lookup(ticket, now: start, slides: false)))
+        expect(server.record(session.id) != nil)
         records.set { $0.cutoffsAreUnavailable = false }
-        #expect(try await store.load(ticket, now: start).session != nil)
+        try await expect(store.load(ticket, now: start).session != nil)
         // The holder of the ticket can sign out nevertheless.
         records.set { $0.cutoffsAreUnavailable = true }
         store.allRecordsChanged()
-        #expect(try await store.end(ticket, reason: .signedOut, now: start)?.id == session.id)
-        #expect(server.record(session.id) == nil)
+        try await expect(store.end(ticket, reason: .signedOut, now: start)?.id, equals: session.id)
+        expect(server.record(session.id), equals: nil)
     }
 
     @Test("A cutoff that cannot be set at first is set again after the listed sessions were removed")
@@ -103,8 +103,8 @@ struct SessionCutoffTests: SealedStoreSuite {
         let (lost, unlisted) = try await store.create(Sample.new(1), now: start)
         server.loseIndexEntries(of: unlisted.id)
         records.set { $0.failsNextCutoff = true }
-        #expect(try await store.endAll(of: account, but: nil, reason: .revoked, now: start) == [session.id])
-        for ticket in [ticket, lost] { #expect(try await store.lookup(ticket, at: start).reason == .revoked) }
+        try await expect(store.endAll(of: account, but: nil, reason: .revoked, now: start), equals: [session.id])
+        for ticket in [ticket, lost] { try await expect(store.lookup(ticket, at: start).reason, equals: .revoked) }
     }
 
     @Test("Sessions that were ended before a failure are reported with it, and the others when they are ended")
@@ -120,11 +120,11 @@ struct SessionCutoffTests: SealedStoreSuite {
             _ = try await store.takeAll(.account(account), reason: .revoked, now: start)
             Issue.record("no error")
         } catch {
-            #expect(error == SessionStoreError(.unavailable))
-            #expect(error.ended.map(\.id) == Array(listed[..<2]))
+            expect(error, equals: SessionStoreError(.unavailable))
+            expect(error.ended.map(\.id), equals: Array(listed[..<2]))
         }
         records.set { $0.unremovablePartitions = [] }
-        #expect(try await store.endAll(of: account, but: nil, reason: .revoked, now: start) == [listed[2]])
+        try await expect(store.endAll(of: account, but: nil, reason: .revoked, now: start), equals: [listed[2]])
     }
 
     @Test("Rule 40: sessions that were ended are reported, also if their cutoff cannot be set")
@@ -135,7 +135,7 @@ struct SessionCutoffTests: SealedStoreSuite {
             _ = try await store.takeAll(.account(account), reason: .revoked, now: start)
             Issue.record("no error")
         } catch {
-            #expect(error.ended.map(\.id) == [session.id])
+            expect(error.ended.map(\.id), equals: [session.id])
         }
     }
 
@@ -144,9 +144,9 @@ struct SessionCutoffTests: SealedStoreSuite {
         let (ticket, session) = try await store.create(Sample.new(1), now: start)
         server.loseIndexEntries(of: session.id)
         _ = try await store.endAll(of: account, but: nil, reason: .revoked, now: start)
-        #expect(server.record(session.id) != nil)
+        expect(server.record(session.id) != nil)
         _ = try await store.endAll(of: account, but: session.id, reason: .revoked, now: start)
-        #expect(try await store.lookup(ticket, at: start).reason == .revoked)
+        try await expect(store.lookup(ticket, at: start).reason, equals: .revoked)
     }
 
     @Test("A cutoff that is set while a session is read is found by all requests that begin after it")
@@ -163,26 +163,26 @@ struct SessionCutoffTests: SealedStoreSuite {
         _ = try await other.endAll(of: account, but: nil, reason: .revoked, now: start)
         // The report of the change.
         store.cutoffChanged(.account(Sample.secrets.accountHashes.hash(account)))
-        #expect(try await store.load(ticket, now: start).reason == .revoked)
+        try await expect(store.load(ticket, now: start).reason, equals: .revoked)
         gate.open()
         // Its read was before the cutoff.
-        #expect(try await slow.value.session != nil)
-        #expect(isUnknown(store.lookup(ticket, now: start, slides: false)))
-        #expect(try await store.load(ticket, now: start).reason == .revoked)
+        try await expect(slow.value.session != nil)
+        expect(isUnknown(store.lookup(ticket, now: start, slides: false)))
+        try await expect(store.load(ticket, now: start).reason, equals: .revoked)
     }
 
     @Test("An own cutoff whose result is unknown counts from then on: what was read meanwhile is not used")
     func uncertain() async throws {
         let (ticket, session) = try await store.create(Sample.new(1), now: start)
         server.loseIndexEntries(of: session.id)
-        #expect(try await store.lookup(ticket, at: start).session != nil)
+        try await expect(store.lookup(ticket, at: start).session != nil)
         records.set { $0.losesResponses = true }
         await #expect(throws: SessionStoreError(.unavailable)) {
             try await store.endAll(of: account, but: nil, reason: .revoked, now: start)
         }
         records.set { $0.losesResponses = false }
-        #expect(isUnknown(store.lookup(ticket, now: start, slides: false)))
-        #expect(try await store.load(ticket, now: start).reason == .revoked)
+        expect(isUnknown(store.lookup(ticket, now: start, slides: false)))
+        try await expect(store.load(ticket, now: start).reason, equals: .revoked)
     }
 
     @Test("A sign-in whose session is not stored yet ends with the others; one that begins after the cutoff does not")
@@ -197,20 +197,20 @@ struct SessionCutoffTests: SealedStoreSuite {
         let (later, _) = try await store.create(Sample.new(1), now: start)
         gate.open()
         let (ticket, _) = try await slow.value
-        #expect(try await store.lookup(ticket, at: start).reason == .revoked)
-        #expect(try await store.lookup(later, at: start).session != nil)
+        try await expect(store.lookup(ticket, at: start).reason, equals: .revoked)
+        try await expect(store.lookup(later, at: start).session != nil)
     }
 
     @Test("A refresh that saves new tokens after a cutoff does not bring the session back")
     func duringRefresh() async throws {
         let (ticket, session) = try await store.create(Sample.new(1), now: start)
         server.loseIndexEntries(of: session.id)
-        #expect(try await store.lookup(ticket, at: start).session != nil)
-        let lease = try #require(try await store.lease(session.key, for: .seconds(30), now: start).lease)
+        try await expect(store.lookup(ticket, at: start).session != nil)
+        let lease = try await require(store.lease(session.key, for: .seconds(30), now: start).lease)
         _ = try await store.endAll(of: account, but: nil, reason: .revoked, now: start)
         let update = SessionUpdate(tokens: Sample.tokens(2))
-        #expect(try await store.save(update, ticket: ticket, over: session, under: lease, now: start).isNotFound)
-        #expect(try await store.reload(ticket, now: start).reason == .revoked)
+        try await expect(store.save(update, ticket: ticket, over: session, under: lease, now: start).isNotFound)
+        try await expect(store.reload(ticket, now: start).reason, equals: .revoked)
     }
 
     @Test("A cutoff holds for a session that another secret reseals, before and after that")
@@ -221,12 +221,12 @@ struct SessionCutoffTests: SealedStoreSuite {
         let (after, two) = try await old.create(Sample.new(1), now: start)
         for session in [one, two] { server.loseIndexEntries(of: session.id) }
         let store = replica(both)
-        #expect(try await store.lookup(before, at: start).session != nil)
-        #expect(server.record(one.id)?.version == 2)
+        try await expect(store.lookup(before, at: start).session != nil)
+        expect(server.record(one.id)?.version, equals: 2)
         _ = try await store.endAll(of: account, but: nil, reason: .revoked, now: start)
         // Only a gateway with both secrets can open the second one, which was not resealed.
-        #expect(server.record(two.id)?.version == 1)
-        for ticket in [before, after] { #expect(try await store.lookup(ticket, at: start).reason == .revoked) }
+        expect(server.record(two.id)?.version, equals: 1)
+        for ticket in [before, after] { try await expect(store.lookup(ticket, at: start).reason, equals: .revoked) }
     }
 
     @Test("A cutoff of the typed name ends sessions of the account, for an operator; one of the account ends all")
@@ -242,11 +242,11 @@ struct SessionCutoffTests: SealedStoreSuite {
         }
         let (one, other) = (try await signIn("jo@example.com"), try await signIn("mia@example.com"))
         _ = try await store.endAll(of: AccountName(email: "jo@example.com"), but: nil, reason: .revoked, now: start)
-        #expect(try await store.lookup(one, at: start).reason == .revoked)
-        #expect(try await store.lookup(other, at: start).session != nil)
+        try await expect(store.lookup(one, at: start).reason, equals: .revoked)
+        try await expect(store.lookup(other, at: start).session != nil)
         let account = AccountName(userID: "17", source: Sample.source)
         _ = try await store.endAll(of: account, but: nil, reason: .revoked, now: start)
-        #expect(try await store.lookup(other, at: start).reason == .revoked)
+        try await expect(store.lookup(other, at: start).reason, equals: .revoked)
     }
 
     @Test("A record of a release without cutoffs is compared by the time of its creation")
@@ -259,8 +259,8 @@ struct SessionCutoffTests: SealedStoreSuite {
         }
         server.contents.withLock { $0.births = [:] }
         _ = try await store.endAll(of: account, but: nil, reason: .revoked, now: start)
-        #expect(try await store.lookup(old, at: start).reason == .revoked)
-        #expect(try await store.lookup(late, at: start).session != nil)
+        try await expect(store.lookup(old, at: start).reason, equals: .revoked)
+        try await expect(store.lookup(late, at: start).session != nil)
     }
 
     @Test("Rule 72: a lost partition forgets only what was read from it, the record or a cutoff")
@@ -272,25 +272,25 @@ struct SessionCutoffTests: SealedStoreSuite {
             let (ticket, session) = try await store.create(Sample.new(number), now: start)
             let index = RecordIndex.account(Sample.secrets.accountHashes.hash(Sample.account(number)))
             made.append((ticket, [records.partition(of: session.id), records.partition(ofIndex: index)]))
-            #expect(try await store.lookup(ticket, at: start).session != nil)
+            try await expect(store.lookup(ticket, at: start).session != nil)
         }
         for lost in made.flatMap({ Array($0.partitions) }) {
             store.partitionsChanged([lost..<lost + 1], areTrusted: false, afterOutage: false)
             for (ticket, partitions) in made {
-                #expect(isUnknown(store.lookup(ticket, now: start, slides: false)) == partitions.contains(lost))
-                #expect(try await store.load(ticket, now: start).session != nil)
+                expect(isUnknown(store.lookup(ticket, now: start, slides: false)), equals: partitions.contains(lost))
+                try await expect(store.load(ticket, now: start).session != nil)
             }
-            #expect(store.isAvailable)
+            expect(store.isAvailable)
             store.partitionsChanged([lost..<lost + 1], areTrusted: true, afterOutage: true)
             for (ticket, _) in made {
-                #expect(try await store.load(ticket, now: start).session != nil)
-                #expect(store.lookup(ticket, now: start, slides: false).session != nil)
+                try await expect(store.load(ticket, now: start).session != nil)
+                expect(store.lookup(ticket, now: start, slides: false).session != nil)
             }
         }
         let key = SessionKey(made[0].ticket)
-        #expect(!store.allowsNewRefreshes(of: key))
+        expect(!store.allowsNewRefreshes(of: key))
         store.partitionsChanged([0..<1_024], areTrusted: false, afterOutage: false)
-        #expect(!store.isAvailable)
+        expect(!store.isAvailable)
     }
 
     @Test("asks once for the cutoff of an account, and again after a change of it or of its partition")
@@ -299,20 +299,20 @@ struct SessionCutoffTests: SealedStoreSuite {
         _ = try await store.load(ticket, now: start)
         let count = server.cutoffReadCount
         for _ in 0..<3 { _ = try await store.reload(ticket, now: start) }
-        #expect(server.cutoffReadCount == count)
+        expect(server.cutoffReadCount, equals: count)
         store.cutoffChanged(.account(Sample.secrets.accountHashes.hash(account)))
         _ = try await store.reload(ticket, now: start)
-        #expect(server.cutoffReadCount == count + 1)
+        expect(server.cutoffReadCount, equals: count + 1)
         store.connectionChanged(isUp: false)
         for _ in 0..<2 { _ = try await store.reload(ticket, now: start) }
-        #expect(server.cutoffReadCount == count + 3)
+        expect(server.cutoffReadCount, equals: count + 3)
         // What is read without a connection for changes is not remembered.
         store.connectionChanged(isUp: true)
         _ = try await store.endAll(of: account, but: session.id, reason: .revoked, now: start)
         let set = server.cutoffReadCount
         for number in 1...3 {
-            #expect(try await store.reload(ticket, now: start).session != nil)
-            #expect(server.cutoffReadCount == set + number)
+            try await expect(store.reload(ticket, now: start).session != nil)
+            expect(server.cutoffReadCount, equals: set + number)
         }
     }
 }

@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @testable import CloakroomSessions
@@ -70,7 +71,7 @@ struct SessionFormatTests {
     @Test("of format 1 open, with all their contents")
     func format1() throws {
         let ticket = try Self.ticket()
-        let secrets = try #require(SealingKeyring([Self.secret]))
+        let secrets = try require(SealingKeyring([Self.secret]))
         let record = Self.record(ticket)
         guard
             case .opened(let session, isCurrent: true) = SessionSealer(secrets: secrets).open(record, ticket: ticket)
@@ -79,26 +80,26 @@ struct SessionFormatTests {
             return
         }
         let provenance = Self.provenance
-        #expect(session.provenance == provenance)
-        #expect(session.version == 7)
-        #expect(session.source == SessionSource(identity: "company", issuer: "https://id.example.com"))
-        #expect(session.user.json == Array(#"{"name":"Jo"}"#.utf8))
-        #expect(session.user.account == provenance.account)
-        #expect(session.user.name == provenance.account)
-        #expect(
-            session.tokens
-                == TokenSet(
-                    authorization: Secret("Bearer access"), refreshToken: Secret("refresh"),
-                    accessTokenExpiresAt: Self.start.wallTime + .seconds(300), obtainedAt: Self.start.wallTime))
-        #expect(session.client == SessionClientInfo(peer: "192.0.2.7", userAgent: .firefox))
-        #expect(secrets.accountHashes.candidateHashes(provenance.account) == [record.account])
-        #expect(secrets.accountHashes.candidateHashes(try #require(provenance.session)) == [record.provider])
+        expect(session.provenance, equals: provenance)
+        expect(session.version, equals: 7)
+        expect(session.source, equals: SessionSource(identity: "company", issuer: "https://id.example.com"))
+        expect(session.user.json, equals: Array(#"{"name":"Jo"}"#.utf8))
+        expect(session.user.account, equals: provenance.account)
+        expect(session.user.name, equals: provenance.account)
+        expect(
+            session.tokens,
+            equals: TokenSet(
+                authorization: Secret("Bearer access"), refreshToken: Secret("refresh"),
+                accessTokenExpiresAt: Self.start.wallTime + .seconds(300), obtainedAt: Self.start.wallTime))
+        expect(session.client, equals: SessionClientInfo(peer: "192.0.2.7", userAgent: .firefox))
+        expect(secrets.accountHashes.candidateHashes(provenance.account), equals: [record.account])
+        expect(secrets.accountHashes.candidateHashes(try require(provenance.session)), equals: [record.provider])
     }
 
     @Test("of format 4 open, with the key of the device and the terms of the app")
     func format4() throws {
         let ticket = try Self.ticket()
-        let secrets = try #require(SealingKeyring([Self.secret]))
+        let secrets = try require(SealingKeyring([Self.secret]))
         var record = Self.record(ticket)
         record.expiresAt = Self.start + .seconds(180 * 86_400)
         (record.contents, record.client) = (Self.bytes(Self.contents4), Self.bytes(Self.client4))
@@ -108,12 +109,12 @@ struct SessionFormatTests {
             return
         }
         let boundAt = Self.start.wallTime + .seconds(5)
-        #expect(session.device == DeviceBinding(key: (0..<64).map { UInt8($0) }, boundAt: boundAt))
+        expect(session.device, equals: DeviceBinding(key: (0..<64).map { UInt8($0) }, boundAt: boundAt))
         let terms = SessionTerms(idle: .seconds(30 * 86_400), absolute: .seconds(180 * 86_400), device: .required)
-        #expect(session.terms == terms && sealer.terms(of: record) == terms && SessionSealer.isBound(record))
-        #expect(session.provenance == Self.provenance && session.client.userAgent == .firefox)
+        expect(session.terms == terms && sealer.terms(of: record) == terms && SessionSealer.isBound(record))
+        expect(session.provenance == Self.provenance && session.client.userAgent == .firefox)
         // Written before records had the name of the app.
-        #expect(session.app == nil)
+        expect(session.app, equals: nil)
     }
 
     @Test("of format 1 have these contents; without provenance the last field is empty")
@@ -129,7 +130,7 @@ struct SessionFormatTests {
             + "0000000000000002" + "00000002" + "7b7d" + "00000001" + "61" + "00000000" + "00000008"
             + "0000000000000003"
             + "00000000"
-        #expect(parts.bytes == Self.bytes(written))
+        expect(parts.bytes, equals: Self.bytes(written))
     }
 
     @Test("with provenance: every truncation of it is rejected, and so is an extension")
@@ -139,9 +140,9 @@ struct SessionFormatTests {
         let source = SessionSource(value: 3)
         let made = SessionParts(user: user, tokens: tokens, source: source, provenance: Self.provenance)
         let whole = made.bytes
-        let opened = try #require(SessionParts(whole))
-        #expect(opened.provenance == Self.provenance)
-        #expect(opened.user == user && opened.tokens == tokens && opened.source == source)
+        let opened = try require(SessionParts(whole))
+        expect(opened.provenance, equals: Self.provenance)
+        expect(opened.user == user && opened.tokens == tokens && opened.source == source)
         // The provenance is the last field: it is cut and extended together with its length.
         let start = SessionParts(user: user, tokens: tokens, source: source).bytes.count
         let provenance = Array(whole[start...])
@@ -149,17 +150,17 @@ struct SessionFormatTests {
             SessionParts(
                 Array(whole[..<(start - 4)]) + Array(UInt64(last.count).bigEndianBytes.suffix(4)) + last)
         }
-        #expect(read(provenance)?.provenance == Self.provenance)
-        for count in 1..<provenance.count { #expect(read(Array(provenance.prefix(count))) == nil, "\(count)") }
-        #expect(read(provenance + [0]) == nil)
-        #expect(read(provenance + [0, 0, 0, 0]) == nil)
-        for count in 0..<whole.count { #expect(SessionParts(Array(whole.prefix(count))) == nil, "\(count)") }
+        expect(read(provenance)?.provenance, equals: Self.provenance)
+        for count in 1..<provenance.count { expect(read(Array(provenance.prefix(count))), equals: nil, "\(count)") }
+        expect(read(provenance + [0]), equals: nil)
+        expect(read(provenance + [0, 0, 0, 0]), equals: nil)
+        for count in 0..<whole.count { expect(SessionParts(Array(whole.prefix(count))), equals: nil, "\(count)") }
     }
 
     @Test("of later releases in an unknown format are kept")
     func laterFormat() throws {
         let ticket = try Self.ticket()
-        let secrets = try #require(SealingKeyring([Self.secret]))
+        let secrets = try require(SealingKeyring([Self.secret]))
         var record = Self.record(ticket)
         record.contents[0] = 5
         guard case .foreign = SessionSealer(secrets: secrets).open(record, ticket: ticket) else {

@@ -18,10 +18,10 @@ struct SessionUseTests: SealedStoreSuite {
         running.cancel()
         await running.value
         // 112.5 s after the sign-in, and after that use.
-        #expect(server.record(session.id)?.lastUsedAt == start + .seconds(226))
+        expect(server.record(session.id)?.lastUsedAt, equals: start + .seconds(226))
         #expect(server.touched.count <= 2)
-        #expect(server.touched.last?.keepUntil == start + .milliseconds(226_000 + 1_013_500 + 300_000))
-        #expect(store.touches.isEmpty)
+        expect(server.touched.last?.keepUntil, equals: start + .milliseconds(226_000 + 1_013_500 + 300_000))
+        expect(store.touches.isEmpty)
     }
 
     @Test("keeps uses that could not be written, and takes them into account meanwhile")
@@ -32,10 +32,10 @@ struct SessionUseTests: SealedStoreSuite {
         await store.writeTouches()
         records.set { $0.isUnavailable = false }
         store.allRecordsChanged()
-        #expect(try await store.lookup(ticket, at: start + .seconds(1_000), slides: false).session != nil)
-        #expect(server.record(session.id)?.lastUsedAt == start)
+        try await expect(store.lookup(ticket, at: start + .seconds(1_000), slides: false).session != nil)
+        expect(server.record(session.id)?.lastUsedAt, equals: start)
         await store.writeTouches()
-        #expect(server.record(session.id)?.lastUsedAt == start + .seconds(800))
+        expect(server.record(session.id)?.lastUsedAt, equals: start + .seconds(800))
     }
 
     @Test("counts a use also if it is unknown whether the session has ended by a cutoff, and is not served")
@@ -46,7 +46,7 @@ struct SessionUseTests: SealedStoreSuite {
             try await store.lookup(ticket, at: start + .seconds(800))
         }
         records.set { $0.cutoffsAreUnavailable = false }
-        #expect(try await store.lookup(ticket, at: start + .seconds(1_600)).session != nil)
+        try await expect(store.lookup(ticket, at: start + .seconds(1_600)).session != nil)
     }
 
     @Test("counts a use of a session that is not cached, also while the cache is not trusted")
@@ -54,7 +54,7 @@ struct SessionUseTests: SealedStoreSuite {
         let (ticket, _) = try await store.create(Sample.new(), now: start)
         store.connectionChanged(isUp: false)
         for seconds in stride(from: Int64(800), through: 3_200, by: 800) {
-            #expect(try await store.lookup(ticket, at: start + .seconds(seconds)).session != nil)
+            try await expect(store.lookup(ticket, at: start + .seconds(seconds)).session != nil)
         }
     }
 
@@ -66,9 +66,9 @@ struct SessionUseTests: SealedStoreSuite {
         _ = try await other.lookup(ticket, at: start + .seconds(800))
         await other.writeTouches()
         let later = start + one.timeouts.idle + .seconds(50)
-        #expect(isUnknown(one.lookup(ticket, now: later, slides: true)))
-        #expect(try await one.load(ticket, now: later).session != nil)
-        #expect(one.lookup(ticket, now: later, slides: true).session != nil)
+        expect(isUnknown(one.lookup(ticket, now: later, slides: true)))
+        try await expect(one.load(ticket, now: later).session != nil)
+        expect(one.lookup(ticket, now: later, slides: true).session != nil)
     }
 
     @Test("Rule 73: a store that accepts no writes has accepted no use either: a session that seems idle has not ended")
@@ -78,7 +78,7 @@ struct SessionUseTests: SealedStoreSuite {
         _ = try await one.load(ticket, now: start)
         let seconds = one.timeouts.idle * 2 / 3
         records.set { $0.failingPartitions = [0] }
-        for number in 1...2 { #expect(try await one.lookup(ticket, at: start + seconds * number).session != nil) }
+        for number in 1...2 { try await expect(one.lookup(ticket, at: start + seconds * number).session != nil) }
         await one.writeTouches()
         let now = start + seconds * 2
         let otherRecords = InMemoryRecords(server)
@@ -89,20 +89,20 @@ struct SessionUseTests: SealedStoreSuite {
         await #expect(throws: SessionStoreError(.unavailable)) {
             try await third.end(ticket, reason: .signedOut, now: now)
         }
-        #expect(server.record(session.id) != nil)
+        expect(server.record(session.id) != nil)
         // What has reached its end is over in any case.
         let end = start + one.timeouts.absolute
-        #expect(try await third.load(ticket, now: end).reason == .expiredIdle)
-        #expect(try await third.end(ticket, reason: .signedOut, now: end) == nil)
+        try await expect(third.load(ticket, now: end).reason, equals: .expiredIdle)
+        try await expect(third.end(ticket, reason: .signedOut, now: end) == nil)
         // The store accepts writes again, and the uses are written a moment later.
         records.set { $0.failingPartitions = [] }
         otherRecords.set { $0.unremovablePartitions = [] }
         await #expect(throws: SessionStoreError(.unavailable)) { try await third.load(ticket, now: now) }
-        #expect(third.unendable.isOver(0, now: .now + PostOutageGracePeriod.length))
-        #expect(server.record(session.id) != nil)
+        expect(third.unendable.isOver(0, now: .now + PostOutageGracePeriod.length))
+        expect(server.record(session.id) != nil)
         await one.writeTouches()
-        #expect(try await third.load(ticket, now: now).session != nil)
-        #expect(try await other.load(ticket, now: now + other.timeouts.idle).reason == .expiredIdle)
+        try await expect(third.load(ticket, now: now).session != nil)
+        try await expect(other.load(ticket, now: now + other.timeouts.idle).reason, equals: .expiredIdle)
     }
 
     @Test("a session that pauses for less than its idle timeout ends nowhere, also before its use is written")
@@ -115,11 +115,11 @@ struct SessionUseTests: SealedStoreSuite {
         _ = try await one.lookup(ticket, at: first)
         // Recorded, and not written yet.
         let second = first + .seconds(900) - .milliseconds(1)
-        #expect(try await one.lookup(ticket, at: second).session?.lastUsedAt == second)
-        #expect(server.record(session.id)?.lastUsedAt == start)
-        #expect(try await other.load(ticket, now: second + one.timeouts.touchWriteInterval).session != nil)
+        try await expect(one.lookup(ticket, at: second).session?.lastUsedAt, equals: second)
+        expect(server.record(session.id)?.lastUsedAt, equals: start)
+        try await expect(other.load(ticket, now: second + one.timeouts.touchWriteInterval).session != nil)
         await one.writeTouches()
-        #expect(try await other.load(ticket, now: second + .seconds(900)).session != nil)
+        try await expect(other.load(ticket, now: second + .seconds(900)).session != nil)
     }
 
     @Test("two replicas that are used at about the same time write one use, and count the next from that one")
@@ -131,34 +131,34 @@ struct SessionUseTests: SealedStoreSuite {
         _ = try await one.lookup(ticket, at: written)
         _ = try await other.lookup(ticket, at: start + .milliseconds(112_900))
         for store in [one, other] { await store.writeTouches() }
-        #expect(server.touched.map(\.lastUsedAt) == [written])
-        #expect(other.touches.isEmpty)
+        expect(server.touched.map(\.lastUsedAt), equals: [written])
+        expect(other.touches.isEmpty)
         // An eighth of the idle timeout after the use that is written, and not after its own.
         let next = start + .milliseconds(225_390)
-        #expect(try await other.lookup(ticket, at: next).session?.lastUsedAt == next)
+        try await expect(other.lookup(ticket, at: next).session?.lastUsedAt, equals: next)
         await other.writeTouches()
-        #expect(server.record(session.id)?.lastUsedAt == next)
-        #expect(server.touched.count == 2)
+        expect(server.record(session.id)?.lastUsedAt, equals: next)
+        expect(server.touched.count, equals: 2)
         // The other one still has the earlier time, so its use is due again.
         _ = try await one.lookup(ticket, at: next + .milliseconds(10))
         await one.writeTouches()
-        #expect(server.touched.count == 2)
-        #expect(try await one.load(ticket, now: next + .milliseconds(20)).session?.lastUsedAt == next)
+        expect(server.touched.count, equals: 2)
+        try await expect(one.load(ticket, now: next + .milliseconds(20)).session?.lastUsedAt, equals: next)
     }
 
     @Test("a clock that jumps back extends no session, and rejected sessions stay rejected")
     func clockJumpsBack() async throws {
         let (ticket, session) = try await store.create(Sample.new(), now: start)
         let past = start - .seconds(36_000)
-        #expect(try await store.lookup(ticket, at: past).session?.expiresAt == session.expiresAt)
-        #expect(try await store.lookup(ticket, at: session.expiresAt).reason != nil)
-        #expect(try await store.lookup(ticket, at: past).session == nil)
+        try await expect(store.lookup(ticket, at: past).session?.expiresAt, equals: session.expiresAt)
+        try await expect(store.lookup(ticket, at: session.expiresAt).reason != nil)
+        try await expect(store.lookup(ticket, at: past).session == nil)
         // Last used in what is now the future: the idle timeout counts from that time.
         let (other, _) = try await store.create(Sample.new(), now: start)
         store.allRecordsChanged()
-        #expect(try await store.load(other, now: past).session?.lastUsedAt == past)
+        try await expect(store.load(other, now: past).session?.lastUsedAt, equals: past)
         let end = past + store.timeouts.idle
-        #expect(store.lookup(other, now: end - .milliseconds(1), slides: false).session != nil)
-        #expect(isUnknown(store.lookup(other, now: end, slides: false)))
+        expect(store.lookup(other, now: end - .milliseconds(1), slides: false).session != nil)
+        expect(isUnknown(store.lookup(other, now: end, slides: false)))
     }
 }

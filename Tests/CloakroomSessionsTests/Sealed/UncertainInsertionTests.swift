@@ -13,19 +13,19 @@ struct UncertainInsertionTests: SealedStoreSuite {
     func phantom() async throws {
         records.set { $0.losesResponses = true }
         await #expect(throws: SessionStoreError(.unavailable)) { try await store.create(Sample.new(1), now: start) }
-        #expect(server.count == 1)
+        expect(server.count, equals: 1)
         records.set { switches in
             switches.losesResponses = false
             switches.isUnavailable = true
         }
         await store.removeUncertain()
-        #expect(server.count == 1)
+        expect(server.count, equals: 1)
         records.set { $0.isUnavailable = false }
         await store.removeUncertain()
-        #expect(server.count == 0)
-        #expect(try await store.sessions(of: Sample.account(1), now: start).isEmpty)
-        #expect(told.created == 0)
-        #expect(told.ended.isEmpty)
+        expect(server.count, equals: 0)
+        try await expect(empty: store.sessions(of: Sample.account(1), now: start))
+        expect(told.created, equals: 0)
+        expect(empty: told.ended)
     }
 
     @Test("a partition of the store that fails delays the removal of other records by a few passes, and loses none")
@@ -39,18 +39,18 @@ struct UncertainInsertionTests: SealedStoreSuite {
             }
         }
         let inserted = server.contents.withLock { Array($0.kept.keys) }
-        #expect(inserted.count == 200)
+        expect(inserted.count, equals: 200)
         let unremovable = Set(inserted.filter { records.partition(of: $0) == 1 })
         records.set { switches in
             switches.losesResponses = false
             switches.unremovablePartitions = [1]
         }
         for _ in 1...4 { await store.removeUncertain() }
-        #expect(server.contents.withLock { Set($0.kept.keys) } == unremovable)
+        expect(server.contents.withLock { Set($0.kept.keys) }, equals: unremovable)
         records.set { $0.unremovablePartitions = [] }
         await store.removeUncertain()
-        #expect(server.count == 0)
-        #expect(store.uncertain.count == 0)
+        expect(server.count, equals: 0)
+        expect(store.uncertain.count, equals: 0)
     }
 
     @Test("a late insertion is found for a minute, and not searched for afterwards")
@@ -61,16 +61,16 @@ struct UncertainInsertionTests: SealedStoreSuite {
         await store.removeUncertain(at: begin + .seconds(1))
         records.set { $0.isUnavailable = false }
         for second in 2..<50 as Range<Int64> { await store.removeUncertain(at: begin + .seconds(second)) }
-        #expect(store.uncertain.count == 1)
+        expect(store.uncertain.count, equals: 1)
         await store.removeUncertain(at: begin + .seconds(70))
-        #expect(store.uncertain.count == 0)
+        expect(store.uncertain.count, equals: 0)
     }
 
     @Test("the number of uncertain insertions is bounded")
     func bound() {
         let uncertain = UncertainInserts(capacity: 10)
         for number in 0..<100 as Range<UInt64> { uncertain.note(SessionID(number), madeAt: start) }
-        #expect(uncertain.count == 10)
+        expect(uncertain.count, equals: 10)
     }
 
     @Test("the removal of uncertain insertions runs by itself, and when the store stops")

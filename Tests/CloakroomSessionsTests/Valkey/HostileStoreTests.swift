@@ -44,8 +44,8 @@ struct HostileStoreTests {
             let error = await #expect(throws: SessionStoreError.self) {
                 try await replica.records.surplus(of: 7, by: Self.rule, now: Self.start)
             }
-            #expect(error?.reason == .protocolError)
-            #expect(node.count(of: "HMGET") == 0)
+            expect(error?.reason, equals: .protocolError)
+            expect(node.count(of: "HMGET"), equals: 0)
         }
     }
 
@@ -63,10 +63,10 @@ struct HostileStoreTests {
             node.reply(to: "EVALSHA", Self.listed(total, Array(1...UInt64(count))))
             for number in 1...count { node.reply(to: "HMGET", Self.candidate(number)) }
             let surplus = try await replica.records.surplus(of: 7, by: Self.rule, now: Self.start)
-            #expect(surplus == .records((1...UInt64(chosen)).map { SessionID($0) }))
+            expect(surplus, equals: .records((1...UInt64(chosen)).map { SessionID($0) }))
             node.reply(to: "EVALSHA", "*4\r\n:21\r\n$5\r\nother\r\n_\r\n$16\r\nzzzzzzzzzzzzzzzz", "*0")
-            #expect(try await replica.records.surplus(of: 7, by: Self.rule, now: Self.start) == .none)
-            #expect(try await replica.records.surplus(of: 7, by: Self.rule, now: Self.start) == .none)
+            try await expect(replica.records.surplus(of: 7, by: Self.rule, now: Self.start), equals: .none)
+            try await expect(replica.records.surplus(of: 7, by: Self.rule, now: Self.start), equals: .none)
         }
     }
 
@@ -94,11 +94,11 @@ struct HostileStoreTests {
                 if let limit { store.listingLimit = limit }
                 return try await store.records(in: .account(7), now: Self.start).count
             }
-            #expect(try await list(client: 1_000) == 10)
-            #expect(node.count(of: "HGETALL") == 0)
-            #expect(node.commands.allSatisfy { $0[0] != "HMGET" || !$0.contains("d") })
+            try await expect(list(client: 1_000), equals: 10)
+            expect(node.count(of: "HGETALL"), equals: 0)
+            expect(node.commands.allSatisfy { $0[0] != "HMGET" || !$0.contains("d") })
             let error = await #expect(throws: SessionStoreError.self) { try await list(client: 1_000, limit: 10_000) }
-            #expect(error?.reason == .protocolError)
+            expect(error?.reason, equals: .protocolError)
             let connections = node.connectionCount
             await #expect(throws: SessionStoreError.self) { try await list(client: 5_000) }
             try await eventually("the connection was replaced") { node.connectionCount > connections }
@@ -114,7 +114,7 @@ struct HostileStoreTests {
                 let values = ["7", text, text, text].flatMap { ["$\($0.utf8.count)", $0] }
                 for _ in 0..<11 { node.reply(to: "HMGET", (["*4"] + values).joined(separator: "\r\n")) }
             }
-            #expect(try await replica.records.surplus(of: 7, by: Self.rule, now: Self.start) == .none)
+            try await expect(replica.records.surplus(of: 7, by: Self.rule, now: Self.start), equals: .none)
         }
     }
 
@@ -132,8 +132,8 @@ struct HostileStoreTests {
             let ticket = SessionTicket(using: &generator)
             node.reply(to: "HGETALL", reply)
             let error = await #expect(throws: SessionStoreError.self) { try await store.load(ticket, now: Self.start) }
-            #expect(error?.reason == .protocolError)
-            #expect(node.count(of: "EVALSHA") == 0)
+            expect(error?.reason, equals: .protocolError)
+            expect(node.count(of: "EVALSHA"), equals: 0)
         }
     }
 
@@ -143,7 +143,7 @@ struct HostileStoreTests {
             let (records, record) = (replica.records, SessionRecord.sample(1, version: 2))
             func check(_ operation: () async throws -> Void) async {
                 let error = await #expect(throws: SessionStoreError.self) { try await operation() }
-                #expect(error?.reason == .protocolError)
+                expect(error?.reason, equals: .protocolError)
             }
             for odd in ["+OK", ":-1", "#t"] {
                 node.reply(to: "EVALSHA", odd)
@@ -186,9 +186,9 @@ struct HostileStoreTests {
             let error = await #expect(throws: SessionStoreError.self) {
                 try await store.create(Sample.new(1), now: Sample.start)
             }
-            #expect(error?.kind == .unavailable)
-            #expect(node.count(of: "EVALSHA") == 1)
-            #expect(replica.records.journal.entries().isEmpty)
+            expect(error?.kind, equals: .unavailable)
+            expect(node.count(of: "EVALSHA"), equals: 1)
+            expect(empty: replica.records.journal.entries())
         }
     }
 
@@ -196,15 +196,15 @@ struct HostileStoreTests {
     func takenIds() async throws {
         try await withStore { node, replica in
             let error = await signIn(Array(repeating: ":0", count: 100), node, replica)
-            #expect(error?.kind == .unavailable)
-            #expect(error?.reason == .protocolError)
+            expect(error?.kind, equals: .unavailable)
+            expect(error?.reason, equals: .protocolError)
             // Each time the index and the record.
-            #expect(node.count(of: "EVALSHA") == 6)
-            #expect(node.count(of: "ZREM") == 3)
-            #expect(replica.records.journal.entries().isEmpty)
+            expect(node.count(of: "EVALSHA"), equals: 6)
+            expect(node.count(of: "ZREM"), equals: 3)
+            expect(empty: replica.records.journal.entries())
         }
         try await withStore { node, replica in
-            #expect(await signIn([":0", ":0", ":1"], node, replica) == nil)
+            await expect(signIn([":0", ":0", ":1"], node, replica), equals: nil)
         }
     }
 
@@ -213,10 +213,10 @@ struct HostileStoreTests {
         arguments: [":2", ":-1", "+OK", "$1\r\n0", "_", "*0"])
     func oddInsertions(_ reply: String) async throws {
         try await withStore { node, replica in
-            #expect(await signIn([reply, ":1"], node, replica)?.reason == .protocolError)
-            #expect(node.count(of: "EVALSHA") == 2)
-            #expect(node.count(of: "ZREM") == 0)
-            #expect(replica.records.journal.entries().isEmpty)
+            await expect(signIn([reply, ":1"], node, replica)?.reason, equals: .protocolError)
+            expect(node.count(of: "EVALSHA"), equals: 2)
+            expect(node.count(of: "ZREM"), equals: 0)
+            expect(empty: replica.records.journal.entries())
         }
     }
 }

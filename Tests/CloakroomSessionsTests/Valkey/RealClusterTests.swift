@@ -31,7 +31,7 @@ struct RealClusterTests {
     }
 
     private func insert(_ numbers: ClosedRange<UInt64>, _ replica: Replica) async throws {
-        for number in numbers { #expect(try await replica.records.insert(.sample(number, account: number))) }
+        for number in numbers { try await expect(replica.records.insert(.sample(number, account: number))) }
     }
 
     /// Waits until every record is read, which proves that no slot is left without a connection.
@@ -48,7 +48,7 @@ struct RealClusterTests {
     private func replaceAll(_ one: Replica, isToldTo other: Replica) async throws {
         for number in 1...Self.count {
             let next = SessionRecord.sample(number, account: number, version: 2)
-            #expect(try await one.records.replace(next, fence: nil, now: Self.start) == .done)
+            try await expect(one.records.replace(next, fence: nil, now: Self.start), equals: .done)
         }
         try await eventually("the other gateway knows each change") {
             (1...Self.count).allSatisfy { other.changes.count(.changed(SessionID($0))) >= 1 }
@@ -65,7 +65,7 @@ struct RealClusterTests {
             for number in 1...Self.count {
                 owners.insert(try await cluster.owner(ofKey: one.records.keys.session(SessionID(number))).port)
             }
-            #expect(owners.count == 3)
+            expect(owners.count, equals: 3)
             try await replaceAll(one, isToldTo: other)
         }
     }
@@ -77,43 +77,43 @@ struct RealClusterTests {
             for number in UInt64(1)...20 {
                 var record = SessionRecord.sample(number, account: number % 3)
                 (record.name, record.provider) = (number % 4, number % 5)
-                #expect(try await store.insert(record))
+                try await expect(store.insert(record))
                 let id = record.id
-                let lease = try #require(try await store.lease(id, for: .seconds(9), now: start).lease)
+                let lease = try await require(store.lease(id, for: .seconds(9), now: start).lease)
                 record.version = 2
-                #expect(try await store.replace(record, fence: lease.fencingToken, now: start) == .done)
+                try await expect(store.replace(record, fence: lease.fencingToken, now: start), equals: .done)
                 try await store.release(id, fence: lease.fencingToken)
                 let key = MarkKey(.logoutToken, hash: number)
-                #expect(try await store.setMark(key, to: start.wallTime, lifetime: .seconds(60), now: start))
+                try await expect(store.setMark(key, to: start.wallTime, lifetime: .seconds(60), now: start))
             }
             let touches = (UInt64(1)...20).map {
                 RecordTouch(id: SessionID($0), lastUsedAt: start + .seconds(1), keepUntil: start + .seconds(900))
             }
             try await store.touch(touches)
             for account in UInt64(0)...2 {
-                #expect(try await other.records.records(in: .account(account), now: start).isEmpty == false)
+                try await expect(other.records.records(in: .account(account), now: start).isEmpty, equals: false)
             }
-            #expect(try await other.records.records(in: .providerSession(3), now: start).count == 4)
+            try await expect(other.records.records(in: .providerSession(3), now: start).count, equals: 4)
             let marks = (UInt64(1)...20).map { MarkKey(.logoutToken, hash: $0) }
-            #expect(try await store.latestMark(marks, now: start) == start.wallTime)
+            try await expect(store.latestMark(marks, now: start), equals: start.wallTime)
             let keys = (UInt64(1)...20).map { ThrottleKey(.account, hash: $0) }
             let counters = keys.map { ThrottleCounter($0, SignInThrottle.rule(.account)) }
             let result = ThrottleResult(counters, keys.map { _ in nil }, now: start)
-            #expect(try await store.countAttempt(counters, now: start) == result)
-            #expect(try await other.records.throttleStates(keys, now: start).allSatisfy { $0?.count == 1 })
+            try await expect(store.countAttempt(counters, now: start), equals: result)
+            try await expect(other.records.throttleStates(keys, now: start).allSatisfy { $0?.count == 1 })
             let debts = (UInt64(1)...2_048).map { RateDebt(key: $0 << 32, charge: 60_000_000_000, most: .max >> 4) }
-            #expect(await store.settle(debts).ahead.allSatisfy { $0 == 59_900_000_000 })
-            #expect(await other.records.settle(debts).ahead.allSatisfy { $0 ?? 0 > 90_000_000_000 })
-            #expect(try await store.countGateways(including: 1) == 1)
+            await expect(store.settle(debts).ahead.allSatisfy { $0 == 59_900_000_000 })
+            await expect(other.records.settle(debts).ahead.allSatisfy { $0 ?? 0 > 90_000_000_000 })
+            try await expect(store.countGateways(including: 1), equals: 1)
             for number in UInt64(1)...20 {
                 let end = try await other.records.remove(
                     SessionID(number), reason: .revoked, condition: nil, now: start)
-                #expect(end != .notFound)
+                expect(end != .notFound)
             }
             for node in cluster.nodes {
                 let errors = try await node.info("INFO", "errorstats")
-                #expect(errors["errorstat_CROSSSLOT"] == nil, "node \(node.port)")
-                #expect(errors["errorstat_READONLY"] == nil, "node \(node.port)")
+                expect(errors["errorstat_CROSSSLOT"], equals: nil, "node \(node.port)")
+                expect(errors["errorstat_READONLY"], equals: nil, "node \(node.port)")
             }
         }
     }
@@ -126,7 +126,7 @@ struct RealClusterTests {
             let moving = one.records.keys.session(SessionID(1))
             let slot = try await cluster.slot(ofKey: moving)
             let source = try await cluster.owner(ofSlot: slot)
-            let target = try #require(try await cluster.primaries().first { $0 !== source })
+            let target = try await require(cluster.primaries().first { $0 !== source })
             let (inserted, next) = (
                 SessionRecord.sample(1, account: 1), SessionRecord.sample(1, account: 1, version: 2)
             )
@@ -134,8 +134,8 @@ struct RealClusterTests {
             try await cluster.moveSlots(slot..<(slot + 1), from: source, to: target) { _ async throws in
                 // The slot has two nodes now. The record is at the first; the lease, which does not exist, would be at
                 // the second, so the script of the change cannot run before the keys have moved.
-                #expect(try await one.records.read(SessionID(1)) == .record(inserted))
-                #expect(try await one.records.read(SessionID(1_000)) == .none)
+                try await expect(one.records.read(SessionID(1)), equals: .record(inserted))
+                try await expect(one.records.read(SessionID(1_000)), equals: .none)
                 replacing = Task {
                     try await eventually("the record is replaced", within: Self.failoverLimit) {
                         let result = try? await one.records.replace(next, fence: nil, now: Self.start)
@@ -144,14 +144,14 @@ struct RealClusterTests {
                 }
             }
             try await replacing?.value
-            #expect(try await cluster.owner(ofSlot: slot).port == target.port)
+            try await expect(cluster.owner(ofSlot: slot).port, equals: target.port)
             for replica in [one, other] {
-                #expect(
-                    try await replica.records.read(SessionID(1)) == .record(.sample(1, account: 1, version: 2)))
+                try await expect(
+                    replica.records.read(SessionID(1)), equals: .record(.sample(1, account: 1, version: 2)))
             }
             let before = other.changes.count(.changed(SessionID(1)))
             let last = SessionRecord.sample(1, account: 1, version: 3)
-            #expect(try await one.records.replace(last, fence: nil, now: Self.start) == .done)
+            try await expect(one.records.replace(last, fence: nil, now: Self.start), equals: .done)
             try await eventually("the change at the new node is pushed") {
                 other.changes.count(.changed(SessionID(1))) > before
             }
@@ -167,9 +167,9 @@ struct RealClusterTests {
                 let index = RecordIndex.account(number)
                 let slot = try await cluster.slot(ofKey: one.records.keys.cutoff(index))
                 let source = try await cluster.owner(ofSlot: slot)
-                let target = try #require(try await cluster.primaries().first { $0 !== source })
+                let target = try await require(cluster.primaries().first { $0 !== source })
                 // From now on this gateway may use that there is none, until the source reports a change.
-                #expect(try await other.records.cutoffs([index], now: Self.start) == [nil])
+                try await expect(other.records.cutoffs([index], now: Self.start), equals: [nil])
                 try await cluster.moveSlots(slot..<(slot + 1), from: source, to: target) { _ in
                     await #expect(throws: SessionStoreError(.unavailable), "account \(number)") {
                         try await one.records.setCutoff(
@@ -218,12 +218,12 @@ struct RealClusterTests {
                 let key = one.records.keys.session(SessionID(number))
                 if try await cluster.owner(ofKey: key) !== victim { elsewhere.append(number) }
             }
-            #expect(elsewhere.count > 10 && elsewhere.count < Self.count)
+            expect(elsewhere.count > 10 && elsewhere.count < Self.count)
             // Replication is asynchronous; what it may lose is not the subject here.
-            #expect(try await victim.run("WAIT", "1", "5000").integer == 1)
+            try await expect(victim.run("WAIT", "1", "5000").integer, equals: 1)
             try await cluster.failOver(victim)
             for number in elsewhere {
-                #expect(try await one.records.read(SessionID(number)) == .record(.sample(number, account: number)))
+                try await expect(one.records.read(SessionID(number)), equals: .record(.sample(number, account: number)))
             }
             try await allAreRead(one)
             try await allAreRead(other)
@@ -242,7 +242,7 @@ struct RealClusterTests {
             try await allAreRead(other)
             let victim = try await cluster.primaries()[1]
             let replica = try await cluster.replica(of: victim)
-            #expect(try await victim.run("WAIT", "1", "5000").integer == 1)
+            try await expect(victim.run("WAIT", "1", "5000").integer, equals: 1)
             victim.freeze()
             try await cluster.isPrimary(replica)
             for number in 1...Self.count {

@@ -75,7 +75,7 @@ struct ThrottleScriptsTests {
                     let before = model.states
                     let expected = model.count(counters, now: now)
                     let result = try await store.countAttempt(counters, now: now)
-                    try #require(result == expected, "step \(step), \(now), \(before)")
+                    try require(result == expected, "step \(step), \(now), \(before)")
                     if case .counted(let counts) = result {
                         attempts.append(counts)
                     } else {
@@ -94,9 +94,9 @@ struct ThrottleScriptsTests {
                 }
                 let keys = Self.rules.indices.map(Self.key)
                 let states = try await store.throttleStates(keys, now: now)
-                try #require(states == keys.map { model.states[$0] }, "step \(step), \(now)")
+                try require(states == keys.map { model.states[$0] }, "step \(step), \(now)")
             }
-            #expect(delayed > 100 && restored > 20)
+            expect(delayed > 100 && restored > 20)
         }
     }
 }

@@ -22,7 +22,7 @@ struct ValkeyAccessTests {
             contentsOf: directory.appending(path: "Sources/cloakroom/Documentation.docc/Valkey.md"), encoding: .utf8
         )
         let lines = readme.split(separator: "\n").filter { $0.hasPrefix("user cloakroom ") }
-        #expect(lines == ["user cloakroom on >PASSWORD \(Self.permissions)"])
+        expect(lines, equals: ["user cloakroom on >PASSWORD \(Self.permissions)"])
     }
 
     @Test("A user with the documented permissions can perform all operations")
@@ -33,38 +33,38 @@ struct ValkeyAccessTests {
                 addresses: [server.address], user: "gate", password: Secret("canary-password"))
             let replica = try await Replica.up(valkey)
             let (store, start) = (replica.records, SessionRecord.start)
-            #expect(try await store.insert(.sample()))
-            #expect(try await store.read(SessionID(1)) == .record(.sample()))
-            #expect(
-                try await store.lease(SessionID(1), for: .seconds(9), now: start) == .acquired(RefreshLease(fence: 1)))
-            #expect(try await store.replace(.sample(account: 8, version: 2), fence: 1, now: start) == .done)
+            try await expect(store.insert(.sample()))
+            try await expect(store.read(SessionID(1)), equals: .record(.sample()))
+            try await expect(
+                store.lease(SessionID(1), for: .seconds(9), now: start), equals: .acquired(RefreshLease(fence: 1)))
+            try await expect(store.replace(.sample(account: 8, version: 2), fence: 1, now: start), equals: .done)
             try await store.release(SessionID(1), fence: 1)
             let used = start + .seconds(1)
             try await store.touch([RecordTouch(id: SessionID(1), lastUsedAt: used, keepUntil: used + .seconds(900))])
-            #expect(try await store.records(in: .account(8), now: start).count == 1)
-            #expect(await store.settle([RateDebt(key: 1, charge: 2_000, most: 1_000)]).ahead == [1_000])
-            #expect(try await store.countGateways(including: 1) == 1)
+            try await expect(store.records(in: .account(8), now: start).count, equals: 1)
+            await expect(store.settle([RateDebt(key: 1, charge: 2_000, most: 1_000)]).ahead, equals: [1_000])
+            try await expect(store.countGateways(including: 1), equals: 1)
             let key = ThrottleKey(.address, hash: 1)
-            #expect(try await store.throttleStates([key], now: start) == [nil])
+            try await expect(store.throttleStates([key], now: start), equals: [nil])
             let counter = ThrottleCounter(key, SignInThrottle.rule(.address))
             let result = ThrottleResult([counter], [nil], now: start)
-            #expect(try await store.countAttempt([counter], now: start) == result)
+            try await expect(store.countAttempt([counter], now: start), equals: result)
             _ = try await store.countAttempt([counter], now: start)
             let count = ThrottleCount(counter, over: nil, now: start)
             // From a state that another attempt has changed, and from one that none has.
             for _ in 0..<2 { try await store.removeAttempt([count], now: start) }
-            #expect(try await store.throttleStates([key], now: start) == [nil])
-            #expect(try await store.remove(SessionID(1), reason: .revoked, condition: nil, now: start) != .notFound)
-            #expect(try await store.insert(.sample(2)))
-            #expect(try await store.insert(.sample(2)) == false)
+            try await expect(store.throttleStates([key], now: start), equals: [nil])
+            try await expect(store.remove(SessionID(1), reason: .revoked, condition: nil, now: start) != .notFound)
+            try await expect(store.insert(.sample(2)))
+            try await expect(store.insert(.sample(2)), equals: false)
             // The index of the first account still has the id of the session that has ended.
-            #expect(try await store.insert(.sample(3)))
-            #expect(try await store.insert(.sample(4)))
+            try await expect(store.insert(.sample(3)))
+            try await expect(store.insert(.sample(4)))
             let rule = SurplusRule(limit: 1, accounts: [7], usedAfter: start - .seconds(1), new: SessionID(4))
-            #expect(try await store.surplus(of: 7, by: rule, now: start) == .records([SessionID(3)]))
+            try await expect(store.surplus(of: 7, by: rule, now: start), equals: .records([SessionID(3)]))
             try await store.setCutoff(.account(7), keeping: nil, before: nil, lifetime: .seconds(9), now: start)
-            #expect(try await store.cutoffs([.account(7)], now: start).first ?? nil != nil)
-            #expect(replica.log.lines("level", "error").isEmpty)
+            try await expect(store.cutoffs([.account(7)], now: start).first ?? nil != nil)
+            expect(empty: replica.log.lines("level", "error"))
             await replica.stop()
         }
     }
@@ -78,19 +78,19 @@ struct ValkeyAccessTests {
                 let replica = try Replica(ValkeyConfiguration(addresses: [server.address], password: password))
                 try await eventually("the reason is logged") { !replica.log.lines("reason", reason).isEmpty }
                 await #expect(throws: SessionStoreError(.unavailable)) { try await replica.records.read(SessionID(1)) }
-                let line = try #require(replica.log.lines("reason", reason).first)
-                #expect(line["level"] == "error")
-                #expect(line["address"] == "\(server.address)")
-                #expect(line["user"] == "default")
-                #expect(line["hint"]?.contains("password") == true)
-                #expect(!"\(replica.log.all)".contains("canary-password"))
+                let line = try require(replica.log.lines("reason", reason).first)
+                expect(line["level"], equals: "error")
+                expect(line["address"], equals: "\(server.address)")
+                expect(line["user"], equals: "default")
+                expect(line["hint"]?.contains("password"), equals: true)
+                expect(!"\(replica.log.all)".contains("canary-password"))
                 await replica.stop()
             }
             let replica = try Replica(ValkeyConfiguration(addresses: [server.address], password: Secret("later")))
             try await eventually("the reason is logged") { !replica.log.lines("reason", "wrongpass").isEmpty }
             try await server.ask("CONFIG", "SET", "requirepass", "later")
             try await replica.isUp()
-            #expect(replica.log.lines("reason", "wrongpass").count == 1)
+            expect(replica.log.lines("reason", "wrongpass").count, equals: 1)
             await replica.stop()
         }
     }
@@ -109,16 +109,16 @@ struct ValkeyAccessTests {
                 await #expect(throws: SessionStoreError(.unavailable)) { try await replica.records.read(SessionID(1)) }
             }
             let lines = replica.log.lines("reason", "noperm")
-            #expect(lines.count == 1)
-            #expect(lines.first?["command"] == "HGETALL")
-            #expect(lines.first?["level"] == "error")
+            expect(lines.count, equals: 1)
+            expect(lines.first?["command"], equals: "HGETALL")
+            expect(lines.first?["level"], equals: "error")
             await replica.stop()
             var blind = valkey
             blind.user = "blind"
             let other = try Replica(blind)
             try await eventually("the reason is logged") { !other.log.lines("reason", "noperm").isEmpty }
-            #expect(other.log.lines("reason", "noperm").first?["command"] == "CLIENT")
-            #expect(!"\(other.log.all)".contains("canary-password"))
+            expect(other.log.lines("reason", "noperm").first?["command"], equals: "CLIENT")
+            expect(!"\(other.log.all)".contains("canary-password"))
             await other.stop()
         }
     }
@@ -143,23 +143,23 @@ struct ValkeyAccessTests {
             configuration.applicationProtocols = ["http/1.1"]
             for valkey in [named, ValkeyConfiguration(addresses: [server.address])] {
                 let replica = try await Replica.up(valkey, tls: configuration)
-                #expect(try await replica.records.insert(.sample()) == (valkey == named))
+                try await expect(replica.records.insert(.sample()), equals: (valkey == named))
                 await replica.stop()
             }
             let distrusting = try Replica(named, tls: .makeClientConfiguration())
             try await eventually("TLS fails without trust") { !distrusting.log.lines("reason", "tls").isEmpty }
             await distrusting.stop()
-            #expect(!distrusting.changes.events.contains(.up))
+            expect(!distrusting.changes.events.contains(.up))
             var misnamed = named
             misnamed.tls = UpstreamTLSConfiguration(serverName: "elsewhere.example")
             let other = try Replica(misnamed, tls: trusting)
             try await eventually("TLS fails for another name") { !other.log.lines("reason", "tls").isEmpty }
             await other.stop()
-            #expect(!other.changes.events.contains(.up))
+            expect(!other.changes.events.contains(.up))
             let plain = try Replica(named)
             try await eventually("clear text fails") { plain.log.all.contains { $0["reason"] != nil } }
             await plain.stop()
-            #expect(!plain.changes.events.contains(.up))
+            expect(!plain.changes.events.contains(.up))
         }
     }
 }

@@ -19,7 +19,7 @@ struct ValkeyCutoffTests {
     }
 
     private func stored(_ store: ValkeyRecordStore, _ number: UInt64 = 1) async throws -> SessionRecord {
-        try #require(try await store.read(SessionID(number)).record)
+        try await require(store.read(SessionID(number)).record)
     }
 
     @Test("A cutoff is kept as long as the index, and no shorter than before")
@@ -27,7 +27,7 @@ struct ValkeyCutoffTests {
         try await withValkeyStore { store, server in
             func remaining() async throws -> Int64 { try await server.lifetime(of: store.keys.cutoff(account)) }
             try await setCutoff(store)
-            #expect(try await (50_000...60_000).contains(remaining()))
+            try await expect((50_000...60_000).contains(remaining()))
             try await setCutoff(store, lifetime: .seconds(10))
             #expect(try await remaining() > 50_000)
             // The record's end is an hour away.
@@ -42,18 +42,18 @@ struct ValkeyCutoffTests {
         try await withValkeyStore { store, server in
             _ = try await store.insert(.sample())
             let made = try await stored(store)
-            let future = try #require(made.birth.account) + 10_000_000
+            let future = try require(made.birth.account) + 10_000_000
             try await server.ask("HSET", .text(store.keys.session(made.id)), "b", .integer(future))
             try await server.ask("ZADD", .text(store.keys.sessions(in: account)), .integer(future), "born")
             try await setCutoff(store)
-            let cutoff = try #require(try await cutoff(store))
-            #expect(cutoff.time == future)
-            #expect(cutoff.ends(try await stored(store), in: account))
+            let cutoff = try await require(cutoff(store))
+            expect(cutoff.time, equals: future)
+            expect(cutoff.ends(try await stored(store), in: account))
             // A session that begins after that is later, whatever the clock shows.
             _ = try await store.insert(.sample(2))
             let next = try await stored(store, 2)
-            #expect(next.birth.account == future + 1)
-            #expect(!cutoff.ends(next, in: account))
+            expect(next.birth.account, equals: future + 1)
+            expect(!cutoff.ends(next, in: account))
         }
     }
 
@@ -61,15 +61,15 @@ struct ValkeyCutoffTests {
     func clockAfterRequest() async throws {
         try await withValkeyStore { store, server in
             _ = try await store.insert(.sample())
-            let future = try #require(try await stored(store).birth.account) + 10_000_000
+            let future = try await require(stored(store).birth.account) + 10_000_000
             try await server.ask("SET", .text(store.keys.cutoff(account)), "5 - - r\(future):-")
-            let cutoff = try #require(try await cutoff(store))
-            #expect(cutoff.request?.time == future)
-            #expect(cutoff.ends(try await stored(store), in: account))
+            let cutoff = try await require(cutoff(store))
+            expect(cutoff.request?.time, equals: future)
+            expect(cutoff.ends(try await stored(store), in: account))
             _ = try await store.insert(.sample(2))
             let next = try await stored(store, 2)
-            #expect(next.birth.account == future + 1)
-            #expect(!cutoff.ends(next, in: account))
+            expect(next.birth.account, equals: future + 1)
+            expect(!cutoff.ends(next, in: account))
         }
     }
 
@@ -94,9 +94,9 @@ struct ValkeyCutoffTests {
             await #expect(throws: SessionStoreError(.unavailable)) { try await setCutoff(store) }
             try await server.ask("DEL", .text(store.keys.cutoff(account)))
             try await server.ask("SET", .text(store.keys.cutoff(account)), "5 00000000000000ff -7 more")
-            #expect(
-                try await cutoff(store)
-                    == SessionCutoff(time: 5, kept: SessionID(255), createdBefore: SessionTime(milliseconds: -7)))
+            try await expect(
+                cutoff(store),
+                equals: SessionCutoff(time: 5, kept: SessionID(255), createdBefore: SessionTime(milliseconds: -7)))
         }
     }
 }

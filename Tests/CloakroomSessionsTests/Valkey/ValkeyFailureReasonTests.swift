@@ -28,40 +28,40 @@ struct ValkeyFailureReasonTests {
             ("", .failed),
         ] as [(String, SessionStoreError.Reason)])
     func codes(line: String, reason: SessionStoreError.Reason) {
-        #expect(Reason(.rejected(RESPError(line: line))) == reason)
+        expect(Reason(.rejected(RESPError(line: line))), equals: reason)
         do throws(SessionStoreError) {
             _ = try ValkeyRecordStore.value(.failure(.rejected(RESPError(line: line))))
             Issue.record("no error")
         } catch {
-            #expect(error.reason == reason)
-            #expect(error.kind == .unavailable)
+            expect(error.reason, equals: reason)
+            expect(error.kind, equals: .unavailable)
         }
     }
 
     @Test("A lost connection and a missing reply have reasons too")
     func connections() {
-        #expect(Reason(ValkeyCommandError.notConnected) == .unreachable)
-        #expect(Reason(ValkeyCommandError.disconnected) == .unreachable)
-        #expect(Reason(ValkeyCommandError.overloaded) == .overloaded)
-        #expect(Reason(ValkeyDisconnectReason.timedOut) == .timeout)
-        #expect(Reason(ValkeyDisconnectReason.protocolError) == .protocolError)
-        #expect(Reason(ValkeyDisconnectReason.tls("handshake")) == .tls)
-        #expect(Reason(.unauthorized(code: "NOPERM", command: "CLIENT")) == .noPermission)
-        #expect(Reason(.unauthorized(code: "WRONGPASS", command: "HELLO")) == .noAuth)
-        #expect(Reason(.notPrimary(code: "LOADING")) == .loading)
-        #expect(Reason(.unsupportedServer(code: "NOPROTO")) == .unsupported)
-        #expect(Reason(.wrongTopology(.clusterForSingle)) == .wrongTopology)
+        expect(Reason(ValkeyCommandError.notConnected), equals: .unreachable)
+        expect(Reason(ValkeyCommandError.disconnected), equals: .unreachable)
+        expect(Reason(ValkeyCommandError.overloaded), equals: .overloaded)
+        expect(Reason(ValkeyDisconnectReason.timedOut), equals: .timeout)
+        expect(Reason(ValkeyDisconnectReason.protocolError), equals: .protocolError)
+        expect(Reason(ValkeyDisconnectReason.tls("handshake")), equals: .tls)
+        expect(Reason(.unauthorized(code: "NOPERM", command: "CLIENT")), equals: .noPermission)
+        expect(Reason(.unauthorized(code: "WRONGPASS", command: "HELLO")), equals: .noAuth)
+        expect(Reason(.notPrimary(code: "LOADING")), equals: .loading)
+        expect(Reason(.unsupportedServer(code: "NOPROTO")), equals: .unsupported)
+        expect(Reason(.wrongTopology(.clusterForSingle)), equals: .wrongTopology)
     }
 
     @Test("Each reason has a label of its own and advice; errors are equal by kind")
     func labels() {
         let reasons = Reason.allCases
-        #expect(Set(reasons.map(\.rawValue)).count == reasons.count)
+        expect(Set(reasons.map(\.rawValue)).count, equals: reasons.count)
         let letters = Set("abcdefghijklmnopqrstuvwxyz_")
-        #expect(reasons.allSatisfy { $0.rawValue.allSatisfy(letters.contains) && $0.advice.count > 10 })
-        #expect(SessionStoreError(.unavailable, reason: .tls) == SessionStoreError(.unavailable))
-        #expect(SessionStoreError(.unavailable).reason == .failed)
-        #expect(SessionStoreError(.full).reason == .full)
+        expect(reasons.allSatisfy { $0.rawValue.allSatisfy(letters.contains) && $0.advice.count > 10 })
+        expect(SessionStoreError(.unavailable, reason: .tls), equals: SessionStoreError(.unavailable))
+        expect(SessionStoreError(.unavailable).reason, equals: .failed)
+        expect(SessionStoreError(.full).reason, equals: .full)
     }
 
     @Test("A real server's memory limit, missing permission, replica role and changed password are different reasons")
@@ -73,18 +73,18 @@ struct ValkeyFailureReasonTests {
             let configuration = ValkeyConfiguration(
                 addresses: [server.address], user: "gate", password: Secret("canary-password"))
             let replica = try await Replica.up(configuration)
-            #expect(try await replica.records.insert(.sample()))
+            try await expect(replica.records.insert(.sample()))
 
             try await server.ask("CONFIG", "SET", "maxmemory", "1")
-            #expect(await reason { _ = try await replica.records.insert(.sample(2)) } == .full)
+            await expect(reason { _ = try await replica.records.insert(.sample(2)) }, equals: .full)
             try await server.ask("CONFIG", "SET", "maxmemory", "0")
 
             try await server.ask("ACL", "SETUSER", "gate", "-hgetall")
-            #expect(await reason { _ = try await replica.records.read(SessionID(1)) } == .noPermission)
+            await expect(reason { _ = try await replica.records.read(SessionID(1)) }, equals: .noPermission)
             try await server.ask("ACL", "SETUSER", "gate", "+hgetall")
 
             try await server.ask("REPLICAOF", "127.0.0.1", "1")
-            #expect(await reason { _ = try await replica.records.insert(.sample(3)) } == .readonly)
+            await expect(reason { _ = try await replica.records.insert(.sample(3)) }, equals: .readonly)
             try await server.ask("REPLICAOF", "NO", "ONE")
             try await replica.isUp()
 
@@ -93,13 +93,13 @@ struct ValkeyFailureReasonTests {
             try await eventually("the reason of the missing connection is known") {
                 replica.records.link.outage == .noAuth
             }
-            #expect(await reason { _ = try await replica.records.read(SessionID(1)) } == .unreachable)
+            await expect(reason { _ = try await replica.records.read(SessionID(1)) }, equals: .unreachable)
             try await server.ask("ACL", "SETUSER", "gate", "resetpass", ">canary-password")
             try await eventually("the record is read again") {
                 let found = try? await replica.records.read(SessionID(1))
                 return found == .record(.sample())
             }
-            #expect(replica.records.link.outage == nil)
+            expect(replica.records.link.outage, equals: nil)
             await replica.stop()
         }
     }
@@ -133,11 +133,11 @@ struct ValkeyFailureReasonTests {
             await #expect(throws: SessionStoreError(.unavailable)) {
                 try await store.create(Sample.new(1), now: Sample.start)
             }
-            #expect(reasons.all.contains(.noAuth))
-            let line = try #require(log.lines("reason", "no_auth").first)
-            #expect(line["level"] == "warning")
-            #expect(line["hint"]?.contains("session.valkey.user") == true)
-            #expect(!"\(log.all)".contains("right-password"))
+            expect(reasons.all.contains(.noAuth))
+            let line = try require(log.lines("reason", "no_auth").first)
+            expect(line["level"], equals: "warning")
+            expect(line["hint"]?.contains("session.valkey.user"), equals: true)
+            expect(!"\(log.all)".contains("right-password"))
             running.cancel()
             await running.value
         }
@@ -151,8 +151,8 @@ struct ValkeyFailureReasonTests {
         for count: UInt64 in 1...150 { log.failed(.read, .clusterDown, now: count * second) }
         log.failed(.insert, .full, now: 2 * second)
         let lines = recorded.lines("reason", "cluster_down")
-        #expect(lines.map { $0["suppressed"] } == ["0", "59", "59"])
-        #expect(lines.allSatisfy { $0["event"] == "session_store" && $0["operation"] == "read" })
-        #expect(recorded.lines("reason", "full").count == 1)
+        expect(lines.map { $0["suppressed"] }, equals: ["0", "59", "59"])
+        expect(lines.allSatisfy { $0["event"] == "session_store" && $0["operation"] == "read" })
+        expect(recorded.lines("reason", "full").count, equals: 1)
     }
 }

@@ -8,7 +8,7 @@ import Testing
 @Suite("The probe of the store's servers", .serialized, .timeLimit(.minutes(3)))
 struct ValkeyProbeTests {
     private func finding(_ configuration: ValkeyConfiguration) async throws -> ValkeyProbe.Finding {
-        try #require(try await ValkeyProbe(configuration, tls: nil).run().first)
+        try await require(ValkeyProbe(configuration, tls: nil).run().first)
     }
 
     @Test("A usable server is described, and the probe leaves no key")
@@ -18,10 +18,10 @@ struct ValkeyProbeTests {
         try await withRedis(options) { server in
             let found = try await finding(
                 ValkeyConfiguration(addresses: [server.address], user: "gate", password: Secret("canary-password")))
-            #expect(found.problem == nil && found.reason == nil)
-            let fact = try #require(found.facts.first)
-            #expect(fact.contains("mode standalone") && fact.contains("role master"), "\(fact)")
-            #expect(try await server.ask("DBSIZE") == .integer(0))
+            expect(found.problem == nil && found.reason == nil)
+            let fact = try require(found.facts.first)
+            expect(fact.contains("mode standalone") && fact.contains("role master"), "\(fact)")
+            try await expect(server.ask("DBSIZE"), equals: .integer(0))
         }
     }
 
@@ -34,13 +34,13 @@ struct ValkeyProbeTests {
             var configuration = ValkeyConfiguration(
                 addresses: [server.address], user: "gate", password: Secret("canary-password"))
             let lacking = try await finding(configuration)
-            #expect(lacking.reason == .noPermission)
-            #expect(lacking.problem == "the user gate lacks permissions: +hgetall +zadd +wait")
+            expect(lacking.reason, equals: .noPermission)
+            expect(lacking.problem, equals: "the user gate lacks permissions: +hgetall +zadd +wait")
             configuration.password = Secret("another-canary")
             let rejected = try await finding(configuration)
-            #expect(rejected.reason == .noAuth)
-            #expect(rejected.problem == "the server rejects HELLO with WRONGPASS")
-            #expect(!"\(rejected)".contains("canary"))
+            expect(rejected.reason, equals: .noAuth)
+            expect(rejected.problem, equals: "the server rejects HELLO with WRONGPASS")
+            expect(!"\(rejected)".contains("canary"))
         }
     }
 
@@ -51,9 +51,9 @@ struct ValkeyProbeTests {
         try await withRedis(options) { server async throws in
             var configuration = ValkeyConfiguration(
                 addresses: [server.address], user: "gate", password: Secret("canary-password"))
-            #expect(try await finding(configuration).problem == "the user gate lacks permissions: +wait")
+            try await expect(finding(configuration).problem, equals: "the user gate lacks permissions: +wait")
             configuration.replicas = 0
-            #expect(try await finding(configuration).problem == nil)
+            try await expect(finding(configuration).problem, equals: nil)
         }
     }
 
@@ -61,30 +61,30 @@ struct ValkeyProbeTests {
     func topology() async throws {
         try await withRedis { server in
             let asCluster = try await finding(ValkeyConfiguration(addresses: [server.address], topology: .cluster))
-            #expect(asCluster.reason == .wrongTopology)
-            #expect(asCluster.advice?.contains("session.valkey.topology") == true)
+            expect(asCluster.reason, equals: .wrongTopology)
+            expect(asCluster.advice?.contains("session.valkey.topology"), equals: true)
             let asSentinel = try await finding(
                 ValkeyConfiguration(addresses: [server.address], sentinelPrimary: "main"))
-            #expect(asSentinel.reason == .wrongTopology)
-            #expect(asSentinel.advice?.contains("sentinelPrimary") == true)
+            expect(asSentinel.reason, equals: .wrongTopology)
+            expect(asSentinel.advice?.contains("sentinelPrimary"), equals: true)
             try await server.ask("REPLICAOF", "127.0.0.1", "1")
-            #expect(try await finding(ValkeyConfiguration(addresses: [server.address])).reason == .readonly)
+            try await expect(finding(ValkeyConfiguration(addresses: [server.address])).reason, equals: .readonly)
         }
         let absent = HostAndPort(host: "127.0.0.1", port: try FreePort.next())
-        #expect(try await finding(ValkeyConfiguration(addresses: [absent])).reason == .unreachable)
+        try await expect(finding(ValkeyConfiguration(addresses: [absent])).reason, equals: .unreachable)
     }
 
     @Test("Each node of a cluster is tried, and a cluster for a single server is a wrong topology")
     func cluster() async throws {
         var configuration = try await SharedServers.instance.configuration(.cluster)
         let findings = try await ValkeyProbe(configuration, tls: nil).run()
-        #expect(findings.count == 6)
+        expect(findings.count, equals: 6)
         for finding in findings {
-            #expect(finding.problem == nil)
-            #expect(finding.facts.contains("a cluster with 3 primaries"))
+            expect(finding.problem, equals: nil)
+            expect(finding.facts.contains("a cluster with 3 primaries"))
         }
         configuration.topology = .single
-        #expect(try await finding(configuration).reason == .wrongTopology)
+        try await expect(finding(configuration).reason, equals: .wrongTopology)
     }
 
     @Test("A missing permission for the topology of a cluster is named with the others")
@@ -94,8 +94,8 @@ struct ValkeyProbeTests {
         node.reply(to: "CLUSTER", error, error)
         node.reply(to: "ASKING", "-NOPERM User gate has no permissions to run the 'asking' command")
         let found = try await finding(ValkeyConfiguration(addresses: [node.address], topology: .cluster, user: "gate"))
-        #expect(found.problem == "the user gate lacks permissions: +cluster|slots +asking")
-        #expect(found.reason == .noPermission)
+        expect(found.problem, equals: "the user gate lacks permissions: +cluster|slots +asking")
+        expect(found.reason, equals: .noPermission)
         await node.stop()
     }
 
@@ -103,11 +103,11 @@ struct ValkeyProbeTests {
     func sentinel() async throws {
         let configuration = try await SharedServers.instance.configuration(.sentinel)
         let found = try await finding(configuration)
-        #expect(found.problem == nil)
-        #expect(found.facts.contains { $0.hasPrefix("its primary main is 127.0.0.1:") })
+        expect(found.problem, equals: nil)
+        expect(found.facts.contains { $0.hasPrefix("its primary main is 127.0.0.1:") })
         var other = configuration
         other.sentinelPrimary = "other"
-        #expect(try await finding(other).problem == "the sentinel does not know the primary, or its address")
+        try await expect(finding(other).problem, equals: "the sentinel does not know the primary, or its address")
     }
 
     /// A server with the user `gate`, and what a probe finds of it by way of a sentinel: the last finding.
@@ -132,26 +132,26 @@ struct ValkeyProbeTests {
         try await withSentinel(permissions: permissions) { server, configuration in
             func findings(_ configuration: ValkeyConfiguration) async throws -> [ValkeyProbe.Finding] {
                 let findings = try await ValkeyProbe(configuration, tls: nil).run()
-                #expect(findings.count == 2 && findings[0].problem == nil)
-                #expect(findings.last?.address == server.address)
+                expect(findings.count == 2 && findings[0].problem == nil)
+                expect(findings.last?.address, equals: server.address)
                 return findings
             }
-            let lacking = try #require(try await findings(configuration).last)
-            #expect(lacking.facts.first?.contains("mode standalone, role master") == true)
-            #expect(lacking.problem == "the user gate lacks permissions: +hgetall")
-            #expect(lacking.reason == .noPermission)
+            let lacking = try await require(findings(configuration).last)
+            expect(lacking.facts.first?.contains("mode standalone, role master"), equals: true)
+            expect(lacking.problem, equals: "the user gate lacks permissions: +hgetall")
+            expect(lacking.reason, equals: .noPermission)
             var other = configuration
             other.password = Secret("another-canary")
-            let rejected = try #require(try await findings(other).last)
-            #expect(rejected.problem == "the server rejects HELLO with WRONGPASS")
-            #expect(rejected.reason == .noAuth)
+            let rejected = try await require(findings(other).last)
+            expect(rejected.problem, equals: "the server rejects HELLO with WRONGPASS")
+            expect(rejected.reason, equals: .noAuth)
             try await server.ask("ACL", "SETUSER", "gate", "+hgetall")
-            #expect(try await findings(configuration).last?.problem == nil)
-            #expect(try await server.ask("DBSIZE") == .integer(0))
+            try await expect(findings(configuration).last?.problem, equals: nil)
+            try await expect(server.ask("DBSIZE"), equals: .integer(0))
             await server.kill()
-            let absent = try #require(try await findings(configuration).last)
-            #expect(absent.reason == .unreachable)
-            #expect(absent.advice?.contains("replica-announce-ip") == true)
+            let absent = try await require(findings(configuration).last)
+            expect(absent.reason, equals: .unreachable)
+            expect(absent.advice?.contains("replica-announce-ip"), equals: true)
         }
     }
 
@@ -163,16 +163,16 @@ struct ValkeyProbeTests {
         let configuration = ValkeyConfiguration(addresses: sentinels.map(\.address), sentinelPrimary: "main")
         let probe = try ValkeyProbe(configuration, tls: nil)
         let findings = await probe.run()
-        #expect(findings.map(\.address) == (sentinels + [node, other]).map(\.address))
-        #expect(findings.allSatisfy { $0.problem == nil })
+        expect(findings.map(\.address), equals: (sentinels + [node, other]).map(\.address))
+        expect(findings.allSatisfy { $0.problem == nil })
         for (mode, hint) in [("cluster", "belongs to a cluster"), ("sentinel", "is a sentinel")] {
             node.setMode(mode)
-            let found = try #require(await probe.run().first { $0.address == node.address })
-            #expect(found.reason == .wrongTopology && found.advice?.contains(hint) == true)
+            let found = try await require(probe.run().first { $0.address == node.address })
+            expect(found.reason == .wrongTopology && found.advice?.contains(hint) == true)
         }
         node.reply(to: "HELLO", "%2\r\n+mode\r\n+standalone\r\n+role\r\n+replica")
-        let replica = try #require(await probe.run().first { $0.address == node.address })
-        #expect(replica.reason == .readonly)
+        let replica = try await require(probe.run().first { $0.address == node.address })
+        expect(replica.reason, equals: .readonly)
         for server in sentinels + [node, other] { await server.stop() }
     }
 
@@ -186,12 +186,12 @@ struct ValkeyProbeTests {
         let configuration = ValkeyConfiguration(addresses: [node.address], topology: .cluster)
         node.setSlots(raw: slots(129, host: "h"))
         let large = try await finding(configuration)
-        #expect(large.reason == .wrongTopology)
-        #expect(large.advice?.contains("129 primaries: at most 128") == true)
+        expect(large.reason, equals: .wrongTopology)
+        expect(large.advice?.contains("129 primaries: at most 128"), equals: true)
         node.setSlots(raw: slots(128, host: "h"))
-        #expect(try await finding(configuration).problem == nil)
+        try await expect(finding(configuration).problem, equals: nil)
         node.setSlots(raw: slots(1, host: "?"))
-        #expect(try await finding(configuration).advice?.contains("cluster-announce-hostname") == true)
+        try await expect(finding(configuration).advice?.contains("cluster-announce-hostname"), equals: true)
         await node.stop()
     }
 
@@ -209,20 +209,20 @@ struct ValkeyProbeTests {
     @Test("A server that is full, or lacks a command, does not pass")
     func rejections() async throws {
         let full = try await scripted(["HSET": "-OOM command not allowed", "HINCRBY": "-OOM command not allowed"])
-        #expect(full.problem == "the server rejects hset hincrby with OOM" && full.reason == .full)
+        expect(full.problem == "the server rejects hset hincrby with OOM" && full.reason == .full)
         let lacking = try await scripted(["EVALSHA": "-ERR unknown command 'EVALSHA'"])
-        #expect(lacking.problem == "the server rejects evalsha with ERR" && lacking.reason == .unsupported)
-        #expect(lacking.advice?.contains("these commands") == true)
+        expect(lacking.problem == "the server rejects evalsha with ERR" && lacking.reason == .unsupported)
+        expect(lacking.advice?.contains("these commands"), equals: true)
         let fresh = try await scripted(["EVALSHA": "-NOSCRIPT No matching script"])
-        #expect(fresh.problem == nil && fresh.reason == nil)
+        expect(fresh.problem == nil && fresh.reason == nil)
     }
 
     @Test("A server that stops responding does not pass")
     func silence() async throws {
         // The reply is incomplete: its aggregate has a further member.
         let found = try await scripted(["DEL": "*2\r\n:1"])
-        #expect(found.facts.count == 1)
-        #expect(found.reason == .timeout && found.problem == "no usable connection: timeout")
+        expect(found.facts.count, equals: 1)
+        expect(found.reason == .timeout && found.problem == "no usable connection: timeout")
     }
 
     @Test("TLS at only one end is named")
@@ -231,8 +231,8 @@ struct ValkeyProbeTests {
         let node = try await ScriptedNode()
         let probe = try ValkeyProbe(
             ValkeyConfiguration(addresses: [node.address]), tls: .makeClientConfiguration())
-        let found = try #require(await probe.run().first)
-        #expect(found.reason == .timeout && found.advice?.hasPrefix("the port may be without TLS") == true)
+        let found = try await require(probe.run().first)
+        expect(found.reason == .timeout && found.advice?.hasPrefix("the port may be without TLS") == true)
         await node.stop()
     }
 
@@ -241,16 +241,16 @@ struct ValkeyProbeTests {
         let escape = "\u{1b}[2J\u{7}\u{9b}31m\u{202e}"
         let members = ["server", "a\(escape)", "version", "1\(escape)", "mode", "standalone", "role", escape]
         let described = try await scripted(["HELLO": "%4\r\n" + members.map { "+\($0)" }.joined(separator: "\r\n")])
-        #expect(described.facts == ["a[2J31m 1[2J31m, mode standalone, role [2J31m"])
+        expect(described.facts, equals: ["a[2J31m 1[2J31m, mode standalone, role [2J31m"])
         let rejecting = try await scripted(["HELLO": "-\(escape) text"])
-        #expect(rejecting.problem == "the server is not a primary that accepts writes (UNKNOWN)")
+        expect(rejecting.problem, equals: "the server is not a primary that accepts writes (UNKNOWN)")
         let host = "\(escape)\n  store: ok " + String(repeating: "a", count: 1_000)
         let sentinel = try await scripted(
             mode: "sentinel",
             ["SENTINEL": "*2\r\n$\(host.utf8.count)\r\n\(host)\r\n+6379\(escape)"], primary: "main")
-        let fact = try #require(sentinel.facts.last)
-        #expect(fact.hasPrefix("its primary main is [2J31mstore:ok") && fact.hasSuffix("aaa:6379["))
-        #expect(fact.utf8.count < 300 && fact.utf8.allSatisfy { (0x20...0x7e).contains($0) })
-        #expect(sentinel.problem == "the sentinel does not know the primary, or its address")
+        let fact = try require(sentinel.facts.last)
+        expect(fact.hasPrefix("its primary main is [2J31mstore:ok") && fact.hasSuffix("aaa:6379["))
+        expect(fact.utf8.count < 300 && fact.utf8.allSatisfy { (0x20...0x7e).contains($0) })
+        expect(sentinel.problem, equals: "the sentinel does not know the primary, or its address")
     }
 }

@@ -13,12 +13,12 @@ struct ValkeyProviderTests {
     func marksExpire() async throws {
         try await withValkeyStore { store, server in
             let key = MarkKey(.usedLogin, hash: 7)
-            #expect(try await store.setMark([key], lifetime: .seconds(60), now: Self.start))
-            #expect((50_000...60_000).contains(try await server.lifetime(of: store.keys.mark(key))))
+            try await expect(store.setMark([key], lifetime: .seconds(60), now: Self.start))
+            expect((50_000...60_000).contains(try await server.lifetime(of: store.keys.mark(key))))
             try await server.ask("DEL", .text(store.keys.mark(key)))
-            #expect(try await store.setMark([key], lifetime: .milliseconds(1), now: Self.start))
+            try await expect(store.setMark([key], lifetime: .milliseconds(1), now: Self.start))
             try await eventually("it has expired") { try await store.hasMark([key], now: Self.start) == false }
-            #expect(try await store.setMark([key], lifetime: .seconds(60), now: Self.start))
+            try await expect(store.setMark([key], lifetime: .seconds(60), now: Self.start))
         }
     }
 
@@ -29,18 +29,18 @@ struct ValkeyProviderTests {
             record.provider = 9
             let index = store.keys.sessions(ofProviderSession: 9)
             try await server.ask("SET", .text(store.keys.session(record.id)), "foreign")
-            #expect(try await store.insert(record) == false)
+            try await expect(store.insert(record), equals: false)
             // Without the time of the latest entry, `born`.
-            #expect(try await server.ask("ZCARD", .text(index)) == .integer(1))
-            #expect(try await server.ask("ZSCORE", .text(index), .text("\(record.id)")) == .null)
+            try await expect(server.ask("ZCARD", .text(index)), equals: .integer(1))
+            try await expect(server.ask("ZSCORE", .text(index), .text("\(record.id)")), equals: .null)
             try await server.ask("DEL", .text(store.keys.session(record.id)))
             try await server.ask("ZADD", .text(index), "99999999999999", .text("\(record.id)"))
-            #expect(try await store.records(in: .providerSession(9), now: Self.start).isEmpty)
-            #expect(try await store.insert(record))
-            #expect(try await store.records(in: .providerSession(9), now: Self.start) == [record.listed])
+            try await expect(empty: store.records(in: .providerSession(9), now: Self.start))
+            try await expect(store.insert(record))
+            try await expect(store.records(in: .providerSession(9), now: Self.start), equals: [record.listed])
             #expect(try await server.lifetime(of: index) > 0)
             _ = try await store.remove(record.id, reason: .revoked, condition: nil, now: Self.start)
-            #expect(try await server.ask("ZSCORE", .text(index), .text("\(record.id)")) == .null)
+            try await expect(server.ask("ZSCORE", .text(index), .text("\(record.id)")), equals: .null)
         }
     }
 
@@ -52,11 +52,11 @@ struct ValkeyProviderTests {
             let key = store.keys.session(record.id)
             var next = SessionRecord.sample(version: 2)
             let longer = Self.start + .seconds(1_800)
-            #expect(try await store.replace(next, keepUntil: longer, fence: nil, now: Self.start) == .done)
-            #expect((2_090_000...2_100_000).contains(try await server.lifetime(of: key)))
+            try await expect(store.replace(next, keepUntil: longer, fence: nil, now: Self.start), equals: .done)
+            expect((2_090_000...2_100_000).contains(try await server.lifetime(of: key)))
             next.version = 3
-            #expect(try await store.replace(next, keepUntil: Self.start, fence: nil, now: Self.start) == .done)
-            #expect((2_080_000...2_100_000).contains(try await server.lifetime(of: key)))
+            try await expect(store.replace(next, keepUntil: Self.start, fence: nil, now: Self.start), equals: .done)
+            expect((2_080_000...2_100_000).contains(try await server.lifetime(of: key)))
         }
     }
 }

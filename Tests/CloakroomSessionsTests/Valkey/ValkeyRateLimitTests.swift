@@ -22,10 +22,10 @@ struct ValkeyRateLimitTests {
     @Test("Requests of all gateways are added, up to what a key may be ahead, and the key expires", arguments: programs)
     func added(program: String) async throws {
         try await withReplicas(RedisServer.Options(program: program)) { a, b, server in
-            #expect(try await Self.settle(a, Self.debt(3_000)) == [3_000])
-            #expect(try await Self.settle(b, Self.debt(2_000), Self.debt(1_000, of: 8 << 40)) == [5_000, 1_000])
-            #expect(try await Self.settle(a, Self.debt(1_000, most: 4_000)) == [4_000])
-            #expect(try await Self.settle(b, Self.debt(1_000)) == [5_000])
+            try await expect(Self.settle(a, Self.debt(3_000)), equals: [3_000])
+            try await expect(Self.settle(b, Self.debt(2_000), Self.debt(1_000, of: 8 << 40)), equals: [5_000, 1_000])
+            try await expect(Self.settle(a, Self.debt(1_000, most: 4_000)), equals: [4_000])
+            try await expect(Self.settle(b, Self.debt(1_000)), equals: [5_000])
             let key = a.records.keys.rate(7 << 40)
             if case .integer(4_900_000...5_001_000) = try await server.ask("PTTL", .text(key)) {
             } else {
@@ -33,14 +33,14 @@ struct ValkeyRateLimitTests {
             }
             // The requests so far are paid for: as if there were no key.
             try await server.ask("HSET", .text(key), "t", "5")
-            #expect(try await Self.settle(a, Self.debt(2_000)) == [2_000])
+            try await expect(Self.settle(a, Self.debt(2_000)), equals: [2_000])
             // A key that was at rest has sent its requests since the settlement before.
-            #expect(await a.records.settle([Self.debt(1, of: 9 << 40)]).ahead == [900_000_000])
+            await expect(a.records.settle([Self.debt(1, of: 9 << 40)]).ahead, equals: [900_000_000])
             let small = RateDebt(key: 10 << 40, charge: 90_000_000, most: 1 << 50)
-            #expect(await a.records.settle([small]).ahead == [1_000])
+            await expect(a.records.settle([small]).ahead, equals: [1_000])
             // The clock of a server that took over is behind.
             try await server.ask("HSET", .text(key), "t", "4000000000000000")
-            #expect(try await Self.settle(a, Self.debt(2_000, most: 9_000)) == [9_000])
+            try await expect(Self.settle(a, Self.debt(2_000, most: 9_000)), equals: [9_000])
         }
     }
 
@@ -52,12 +52,12 @@ struct ValkeyRateLimitTests {
             }
             let expected = debts.map { $0.charge / Self.second }
             let first = await a.records.settle(debts).ahead.compactMap(\.self)
-            #expect(first.map { ($0 + 100_000_000) / Self.second } == expected)
+            expect(first.map { ($0 + 100_000_000) / Self.second }, equals: expected)
             let second = await b.records.settle(debts.reversed()).ahead.compactMap(\.self)
-            #expect(second.count == debts.count)
-            #expect(zip(second.reversed(), debts).allSatisfy { $0 > $1.charge * 19 / 10 && $0 <= 2 * $1.charge })
+            expect(second.count, equals: debts.count)
+            expect(zip(second.reversed(), debts).allSatisfy { $0 > $1.charge * 19 / 10 && $0 <= 2 * $1.charge })
             let lines = try await server.ask("INFO", "stats").text?.split(whereSeparator: \.isNewline) ?? []
-            #expect(lines.contains("tracking_total_keys:0"))
+            expect(lines.contains("tracking_total_keys:0"))
         }
     }
 
@@ -68,21 +68,21 @@ struct ValkeyRateLimitTests {
             let debts = slots.map { Self.debt(3_000, of: $0 << 32 | 1) }
             try await server.ask("SET", .text(a.records.keys.rate(debts[5].key)), "no hash")
             let (ahead, failure) = await a.records.settle(debts)
-            #expect(failure != nil)
-            #expect(slots.filter { ahead[Int($0)] == nil } == [5])
+            expect(failure != nil)
+            expect(slots.filter { ahead[Int($0)] == nil }, equals: [5])
         }
     }
 
     @Test("Gateways count once each, until they have not reported for five seconds")
     func gateways() async throws {
         try await withReplicas { a, b, server in
-            #expect(try await a.records.countGateways(including: 1) == 1)
-            #expect(try await b.records.countGateways(including: .max) == 2)
-            #expect(try await a.records.countGateways(including: 1) == 2)
+            try await expect(a.records.countGateways(including: 1), equals: 1)
+            try await expect(b.records.countGateways(including: .max), equals: 2)
+            try await expect(a.records.countGateways(including: 1), equals: 2)
             try await server.ask("ZADD", .text(a.records.keys.gateways), "1", .text("\(SessionID(.max))"))
-            #expect(try await a.records.countGateways(including: 1) == 1)
+            try await expect(a.records.countGateways(including: 1), equals: 1)
             for id in UInt64(2)...80 { _ = try await a.records.countGateways(including: id) }
-            #expect(try await b.records.countGateways(including: 1) == 64)
+            try await expect(b.records.countGateways(including: 1), equals: 64)
         }
     }
 }

@@ -31,7 +31,7 @@ struct ValkeySignInTests {
     private func withStore(_ body: (any SessionStore, RedisServer) async throws -> Void) async throws {
         try await withSealedStore { store, server in
             // The first one makes the scripts known to the server.
-            #expect(try await !signIn(0, store))
+            try await expect(!signIn(0, store))
             try await body(store, server)
         }
     }
@@ -47,10 +47,10 @@ struct ValkeySignInTests {
     func sequence() async throws {
         try await withStore { store, server in
             let before = try await calls(server)
-            for number in 1...10 { #expect(try await !signIn(number, store)) }
+            for number in 1...10 { try await expect(!signIn(number, store)) }
             let after = try await calls(server)
-            #expect(after.scripts - before.scripts == 10 * Self.scripts)
-            #expect(after.others == before.others)
+            expect(after.scripts - before.scripts, equals: 10 * Self.scripts)
+            expect(after.others, equals: before.others)
         }
     }
 
@@ -60,11 +60,11 @@ struct ValkeySignInTests {
             let before = try await calls(server)
             try await withThrowingTaskGroup(of: Bool.self) { group in
                 for number in 1...32 { group.addTask { try await signIn(number, store) } }
-                for try await mayExceed in group { #expect(!mayExceed) }
+                for try await mayExceed in group { expect(!mayExceed) }
             }
             let after = try await calls(server)
-            #expect(after.scripts - before.scripts == 32 * Self.scripts)
-            #expect(after.others == before.others)
+            expect(after.scripts - before.scripts, equals: 32 * Self.scripts)
+            expect(after.others, equals: before.others)
         }
     }
 
@@ -75,7 +75,7 @@ struct ValkeySignInTests {
                 for _ in 1...20 { group.addTask { try await signIn(1, limit: 5, store) } }
                 return try await group.reduce(0) { $0 + ($1 ? 1 : 0) }
             }
-            #expect(found == 15)
+            expect(found, equals: 15)
         }
     }
 }

@@ -19,7 +19,7 @@ struct ValkeySurplusTests {
             var record = SessionRecord.sample(number)
             record.createdAt = Self.start + .seconds(Int64(number))
             record.expiresAt = Self.start + .seconds(number == new.value ? 7_200 : 3_600)
-            #expect(try await store.insert(record))
+            try await expect(store.insert(record))
         }
     }
 
@@ -32,15 +32,15 @@ struct ValkeySurplusTests {
     func exact() async throws {
         try await withValkeyStore { store, _ in
             try await fill(store, 100)
-            #expect(try await store.surplus(of: 7, by: rule(101), now: Self.start) == .none)
-            #expect(try await store.surplus(of: 7, by: rule(100), now: Self.start) == .records([SessionID(1)]))
-            #expect(
-                try await store.surplus(of: 7, by: rule(92), now: Self.start)
-                    == .records([SessionID(1), SessionID(2)]))
-            #expect(
-                try await store.surplus(of: 7, by: rule(10), now: Self.start)
-                    == .records((1...12 as ClosedRange<UInt64>).map { SessionID($0) }))
-            #expect(try await store.surplus(of: 8, by: rule(1), now: Self.start) == .none)
+            try await expect(store.surplus(of: 7, by: rule(101), now: Self.start), equals: .none)
+            try await expect(store.surplus(of: 7, by: rule(100), now: Self.start), equals: .records([SessionID(1)]))
+            try await expect(
+                store.surplus(of: 7, by: rule(92), now: Self.start),
+                equals: .records([SessionID(1), SessionID(2)]))
+            try await expect(
+                store.surplus(of: 7, by: rule(10), now: Self.start),
+                equals: .records((1...12 as ClosedRange<UInt64>).map { SessionID($0) }))
+            try await expect(store.surplus(of: 8, by: rule(1), now: Self.start), equals: .none)
         }
     }
 
@@ -52,27 +52,27 @@ struct ValkeySurplusTests {
                 try await server.ask("DEL", .text(store.keys.session(SessionID(number))))
             }
             var remaining = try await listed(store, server)
-            #expect(remaining.count == 101)
+            expect(remaining.count, equals: 101)
             while remaining.count > 60 {
-                #expect(try await store.surplus(of: 7, by: rule(60), now: Self.start) == .none)
+                try await expect(store.surplus(of: 7, by: rule(60), now: Self.start), equals: .none)
                 let next = try await listed(store, server)
                 #expect(next.count < remaining.count)
                 guard next.count < remaining.count else { return }
                 remaining = next
             }
-            #expect(remaining.isSuperset(of: 1...50))
-            #expect(remaining.contains(new.value))
+            expect(remaining.isSuperset(of: 1...50))
+            expect(remaining.contains(new.value))
         }
     }
 
     @Test("An id whose record may be about to be written stays in the index, and does not count")
     func young() async throws {
         try await withValkeyStore { store, server in
-            for number in [1, 2, new.value] as [UInt64] { #expect(try await store.insert(.sample(number))) }
+            for number in [1, 2, new.value] as [UInt64] { try await expect(store.insert(.sample(number))) }
             try await server.ask("DEL", .text(store.keys.session(SessionID(2))))
-            #expect(try await store.surplus(of: 7, by: rule(2), now: Self.start) == .none)
-            #expect(try await store.surplus(of: 7, by: rule(1), now: Self.start) == .records([SessionID(1)]))
-            #expect(try await listed(store, server) == [1, 2, new.value])
+            try await expect(store.surplus(of: 7, by: rule(2), now: Self.start), equals: .none)
+            try await expect(store.surplus(of: 7, by: rule(1), now: Self.start), equals: .records([SessionID(1)]))
+            try await expect(listed(store, server), equals: [1, 2, new.value])
         }
     }
 
@@ -84,9 +84,9 @@ struct ValkeySurplusTests {
             try await server.ask("DEL", .text(keys[0]))
             try await server.ask("SET", .text(keys[0]), "x")
             try await server.ask("HSET", .text(keys[1]), "a", "x")
-            #expect(try await store.surplus(of: 7, by: rule(3), now: Self.start) == .none)
-            #expect(try await store.surplus(of: 7, by: rule(1), now: Self.start) == .records([SessionID(3)]))
-            #expect(try await listed(store, server) == [1, 2, 3, new.value])
+            try await expect(store.surplus(of: 7, by: rule(3), now: Self.start), equals: .none)
+            try await expect(store.surplus(of: 7, by: rule(1), now: Self.start), equals: .records([SessionID(3)]))
+            try await expect(listed(store, server), equals: [1, 2, 3, new.value])
         }
     }
 
@@ -98,14 +98,14 @@ struct ValkeySurplusTests {
             for begin in stride(from: Int64(0), to: 1_000_000, by: 50_000) {
                 let reply = try await store.run(
                     SessionScripts.surplus, [store.keys.sessions(of: 7)], [.integer(95), .integer(begin)])
-                let elements = try #require(reply.elements)
-                #expect(elements.first == .integer(100))
+                let elements = try require(reply.elements)
+                expect(elements.first, equals: .integer(100))
                 let ids = elements.dropFirst().compactMap { $0.text.flatMap { SessionID($0) } }
-                #expect(ids.count == 32 && Set(ids).count == 32)
-                #expect(Array(ids.prefix(16)) == (1...16 as ClosedRange<UInt64>).map { SessionID($0) })
+                expect(ids.count == 32 && Set(ids).count == 32)
+                expect(Array(ids.prefix(16)), equals: (1...16 as ClosedRange<UInt64>).map { SessionID($0) })
                 seen.formUnion(ids)
             }
-            #expect(seen.count == 100)
+            expect(seen.count, equals: 100)
         }
     }
 
@@ -133,18 +133,18 @@ struct ValkeySurplusTests {
                     ).map(\.id)
                 }
                 // The first one makes the scripts known to the server.
-                #expect(try await signIn().count == 1)
+                try await expect(signIn().count, equals: 1)
                 let before = try await calls(server)
-                #expect(try await signIn().count == 1)
+                try await expect(signIn().count, equals: 1)
                 let after = try await calls(server)
                 counts.append(after.merging(before) { $0 - $1 })
             }
         }
-        #expect(counts[0] == counts[1])
-        #expect(counts[1] == counts[2])
-        #expect(counts[2]["hmget"] == 32)
-        #expect(try #require(counts[2]["zrange"]) < 50)
+        expect(counts[0], equals: counts[1])
+        expect(counts[1], equals: counts[2])
+        expect(counts[2]["hmget"], equals: 32)
+        #expect(try require(counts[2]["zrange"]) < 50)
         // The removal of the oldest session reads its record.
-        #expect(counts[2]["hgetall"] == 1)
+        expect(counts[2]["hgetall"], equals: 1)
     }
 }

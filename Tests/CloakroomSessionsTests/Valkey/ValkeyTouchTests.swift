@@ -39,26 +39,26 @@ struct ValkeyTouchTests {
         try await with(program) { a, b, server in
             _ = try await a.records.insert(record)
             _ = try await b.records.read(record.id)
-            #expect(try await touch(a, after: 112_500))
+            try await expect(touch(a, after: 112_500))
             try await b.changes.time(of: .changed(record.id))
             _ = try await b.records.read(record.id)
 
-            let before = try #require(try await changeCount(server))
+            let before = try await require(changeCount(server))
             for milliseconds in [112_900, 113_500, 224_999, 100_000] as [Int64] {
                 for replica in [a, b] {
-                    #expect(try await !touch(replica, after: milliseconds))
+                    try await expect(!touch(replica, after: milliseconds))
                 }
             }
             let after = try await changeCount(server)
-            #expect(after == before)
-            #expect(try await lastUse(b) == .milliseconds(112_500))
-            #expect(b.changes.count(.changed(record.id)) == 1)
+            expect(after, equals: before)
+            try await expect(lastUse(b), equals: .milliseconds(112_500))
+            expect(b.changes.count(.changed(record.id)), equals: 1)
 
-            #expect(try await touch(a, after: 225_000))
+            try await expect(touch(a, after: 225_000))
             try await b.changes.time(of: .changed(record.id), count: 2)
-            #expect(try await lastUse(b) == .milliseconds(225_000))
+            try await expect(lastUse(b), equals: .milliseconds(225_000))
             let last = try await changeCount(server)
-            #expect(try #require(last) > before)
+            #expect(try require(last) > before)
         }
     }
 
@@ -72,7 +72,7 @@ struct ValkeyTouchTests {
             }
             _ = try await a.records.remove(record.id, reason: .revoked, condition: nil, now: SessionRecord.start)
             try await b.changes.time(of: .changed(record.id))
-            #expect(try await b.records.read(record.id) == .ended(.revoked))
+            try await expect(b.records.read(record.id), equals: .ended(.revoked))
         }
     }
 
@@ -84,11 +84,11 @@ struct ValkeyTouchTests {
             let key = a.records.keys.session(record.id)
             // As a replica with a shorter idle timeout would have left it.
             try await server.ask("PEXPIRE", .text(key), "1300000")
-            #expect(try await touch(b, after: 112_900))
+            try await expect(touch(b, after: 112_900))
             // The time that the caller gave, and 300 s more.
-            #expect((1_600_000...1_613_500).contains(try await server.lifetime(of: key)))
-            #expect(try await lastUse(a) == .milliseconds(112_900))
-            #expect(try await !touch(a, after: 112_950))
+            expect((1_600_000...1_613_500).contains(try await server.lifetime(of: key)))
+            try await expect(lastUse(a), equals: .milliseconds(112_900))
+            try await expect(!touch(a, after: 112_950))
         }
     }
 
@@ -99,9 +99,9 @@ struct ValkeyTouchTests {
             try await server.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
             try await server.ask("CONFIG", "SET", "maxmemory", "1")
             for (milliseconds, expected) in [(112_500, true), (112_900, false), (225_000, true)] as [(Int64, Bool)] {
-                #expect(try await touch(expected ? a : b, after: milliseconds) == expected)
+                try await expect(touch(expected ? a : b, after: milliseconds), equals: expected)
             }
-            #expect(try await lastUse(b) == .milliseconds(225_000))
+            try await expect(lastUse(b), equals: .milliseconds(225_000))
         }
     }
 }

@@ -23,7 +23,7 @@ struct AccessLogSamplingTests {
         let sampling = AccessLogSampling(ratios: [1, 0, 7, -1, .nan])
         for id: UInt64 in [0, 1, 0xffff_ffff, 0x1_0000_0000, .max] {
             let admitted = (0..<5).map { sampling.shouldLog(record(route: $0, id: id)) }
-            #expect(admitted == [true, false, true, false, true])
+            expect(admitted, equals: [true, false, true, false, true])
         }
     }
 
@@ -35,7 +35,7 @@ struct AccessLogSamplingTests {
         for _ in 0..<20_000 {
             let record = record(route: 0, id: generator.next())
             let isAdmitted = sampling.shouldLog(record)
-            #expect(sampling.shouldLog(record) == isAdmitted)
+            expect(sampling.shouldLog(record), equals: isAdmitted)
             if isAdmitted { admitted += 1 }
         }
         #expect(abs(admitted - 5_000) < 300)
@@ -44,10 +44,10 @@ struct AccessLogSamplingTests {
     @Test("Failures are logged with any ratio")
     func failures() {
         let sampling = AccessLogSampling(ratios: [0])
-        #expect(sampling.shouldLog(record(route: 0, id: 9, status: 500)))
-        #expect(sampling.shouldLog(record(route: 0, id: 9, status: 200, error: .clientClosed)))
-        #expect(!sampling.shouldLog(record(route: 0, id: 9, status: 401)))
-        #expect(!sampling.shouldLog(record(route: 0, id: 9, status: 499)))
+        expect(sampling.shouldLog(record(route: 0, id: 9, status: 500)))
+        expect(sampling.shouldLog(record(route: 0, id: 9, status: 200, error: .clientClosed)))
+        expect(!sampling.shouldLog(record(route: 0, id: 9, status: 401)))
+        expect(!sampling.shouldLog(record(route: 0, id: 9, status: 499)))
     }
 
     @Test("Forged and forbidden requests are logged with any ratio, those without a session by the ratio")
@@ -56,15 +56,15 @@ struct AccessLogSamplingTests {
         let told = ExchangeDecision.allCases.filter { decision in
             sampling.shouldLog(record(route: 0, id: 9, status: 403, decision: decision))
         }
-        #expect(told == [.csrfRejected, .forbidden])
-        #expect(!sampling.shouldLog(record(route: 0, id: 9, status: 401, decision: .unauthenticated)))
+        expect(told, equals: [.csrfRejected, .forbidden])
+        expect(!sampling.shouldLog(record(route: 0, id: 9, status: 401, decision: .unauthenticated)))
     }
 
     @Test("Requests without a matching route and routes without a ratio are logged completely")
     func unmatched() {
         let sampling = AccessLogSampling(ratios: [0])
-        #expect(sampling.shouldLog(record(route: -1, id: .max)))
-        #expect(sampling.shouldLog(record(route: 1, id: .max)))
-        #expect(AccessLogSampling(ratios: []).shouldLog(record(route: 0, id: .max)))
+        expect(sampling.shouldLog(record(route: -1, id: .max)))
+        expect(sampling.shouldLog(record(route: 1, id: .max)))
+        expect(AccessLogSampling(ratios: []).shouldLog(record(route: 0, id: .max)))
     }
 }

@@ -52,8 +52,8 @@ struct LoopTelemetryTests {
                 $0, Self.record, path: Array("/videos/1?token=secret".utf8), host: "api.example.com:8443",
                 userAgent: "Mozilla/5.0 (X11)")
         }
-        #expect(outcome.objects.count == 1)
-        let object = try #require(outcome.objects.first as? NSDictionary)
+        expect(outcome.objects.count, equals: 1)
+        let object = try require(outcome.objects.first as? NSDictionary)
         let expected: NSDictionary = [
             "time": "2025-12-31T23:59:59.005Z", "level": "info", "logger": "access",
             "request_id": "000000000000000000000000000000ff", "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736",
@@ -63,7 +63,7 @@ struct LoopTelemetryTests {
             "session": "0000000000abcdef", "scheme": "https", "protocol": "2", "tls": "1.3",
             "host": "api.example.com:8443", "user_agent": "Mozilla/5.0 (X11)",
         ]
-        #expect(object == expected)
+        expect(object, equals: expected)
     }
 
     @Test("Absent values of an exchange are omitted from its line")
@@ -72,14 +72,14 @@ struct LoopTelemetryTests {
         record.status = 400
         record.errorType = .invalidRequest
         let outcome = try await run { finish($0, record, method: "BREW\"\u{1}", path: []) }
-        let object = try #require(outcome.objects.first)
-        #expect(object["route"] as? String == "(unmatched)")
-        #expect(object["method"] as? String == "BREW\"\u{1}")
-        #expect(object["path"] as? String == "")
-        #expect(object["error"] as? String == "invalid_request")
-        #expect(object["decision"] as? String == "undecided")
+        let object = try require(outcome.objects.first)
+        expect(object["route"] as? String, equals: "(unmatched)")
+        expect(object["method"] as? String, equals: "BREW\"\u{1}")
+        expect(object["path"] as? String, equals: "")
+        expect(object["error"] as? String, equals: "invalid_request")
+        expect(object["decision"] as? String, equals: "undecided")
         for key in ["trace_id", "upstream", "upstream_target", "upstream_ms", "session", "tls", "host", "user_agent"] {
-            #expect(object[key] == nil, "\(key)")
+            expect(object[key] == nil, "\(key)")
         }
     }
 
@@ -90,13 +90,13 @@ struct LoopTelemetryTests {
                 $0, Self.record, path: Array("/".utf8), host: String(repeating: "h", count: 1_000),
                 userAgent: "a\",\"status\":500,\"x\":\"\u{1b}[2J\n" + String(repeating: "u", count: 1_000))
         }
-        #expect(outcome.objects.count == 1)
-        let object = try #require(outcome.objects.first)
-        #expect(object["status"] as? Int == 200)
-        #expect((object["host"] as? String)?.utf8.count == 259)
-        let agent = try #require(object["user_agent"] as? String)
-        #expect(agent.utf8.count == 256)
-        #expect(agent.hasPrefix("a\",\"status\":500,\"x\":\"\u{1b}[2J\n"))
+        expect(outcome.objects.count, equals: 1)
+        let object = try require(outcome.objects.first)
+        expect(object["status"] as? Int, equals: 200)
+        expect((object["host"] as? String)?.utf8.count, equals: 259)
+        let agent = try require(object["user_agent"] as? String)
+        expect(agent.utf8.count, equals: 256)
+        expect(agent.hasPrefix("a\",\"status\":500,\"x\":\"\u{1b}[2J\n"))
     }
 
     @Test("A truncated user agent does not end inside a character", arguments: ["é", "漢", "😀"])
@@ -107,10 +107,10 @@ struct LoopTelemetryTests {
             for agent in agents { finish(loop, Self.record, path: [0x2f], userAgent: agent) }
         }
         let logged = outcome.objects.compactMap { $0["user_agent"] as? String }
-        #expect(logged.count == agents.count)
+        expect(logged.count, equals: agents.count)
         for (agent, logged) in zip(agents, logged) {
-            #expect(agent.hasPrefix(logged))
-            #expect(logged.utf8.count <= 256 && logged.utf8.count > 256 - size)
+            expect(agent.hasPrefix(logged))
+            expect(logged.utf8.count <= 256 && logged.utf8.count > 256 - size)
         }
     }
 
@@ -121,10 +121,10 @@ struct LoopTelemetryTests {
         record.decision = .unauthenticated
         record.unauthorizedReason = .refreshRejected
         let outcome = try await run { finish($0, record, path: [0x2f]) }
-        #expect(outcome.objects.first?["unauthorized_reason"] as? String == "refresh_rejected")
+        expect(outcome.objects.first?["unauthorized_reason"] as? String, equals: "refresh_rejected")
         for (reason, count) in [("refresh_rejected", 1), ("no_session", 0)] {
             let line = "cloakroom_unauthorized_responses_total{reason=\"\(reason)\"} \(count)\n"
-            #expect(outcome.exposition.contains(line))
+            expect(outcome.exposition.contains(line))
         }
     }
 
@@ -141,7 +141,7 @@ struct LoopTelemetryTests {
         let outcome = try await run { loop in
             for (path, _) in paths { finish(loop, Self.record, path: path) }
         }
-        #expect(outcome.objects.compactMap { $0["path"] as? String } == paths.map(\.1))
+        expect(outcome.objects.compactMap { $0["path"] as? String }, equals: paths.map(\.1))
     }
 
     @Test("The overhead is the total without upstream, identity calls and the wait for the body, and never negative")
@@ -151,9 +151,9 @@ struct LoopTelemetryTests {
         record.upstreamDurationNanoseconds = 4_000
         record.identityNanoseconds = 3_000
         record.bodyWaitNanoseconds = 2_000
-        #expect(record.overheadNanoseconds == 1_000)
+        expect(record.overheadNanoseconds, equals: 1_000)
         record.identityNanoseconds = 9_000
-        #expect(record.overheadNanoseconds == 0)
+        expect(record.overheadNanoseconds, equals: 0)
     }
 
     @Test("Values of attempts and waits are members of the line only if there are some")
@@ -170,18 +170,18 @@ struct LoopTelemetryTests {
             finish(loop, full, path: [0x2f])
             finish(loop, Self.record, path: [0x2f])
         }
-        let line = try #require(outcome.objects.first)
-        #expect(line["upstream_peer"] as? String == "[2001:db8::1]:443")
-        #expect(line["retry_reason"] as? String == "reset")
-        #expect(line["queue_ms"] as? Double == 2.5)
-        #expect(line["body_wait_ms"] as? Double == 1)
-        #expect(line["identity_ms"] as? Double == 3)
-        #expect(line["upstream_protocol"] as? String == "2")
-        let plain = try #require(outcome.objects.last)
+        let line = try require(outcome.objects.first)
+        expect(line["upstream_peer"] as? String, equals: "[2001:db8::1]:443")
+        expect(line["retry_reason"] as? String, equals: "reset")
+        expect(line["queue_ms"] as? Double, equals: 2.5)
+        expect(line["body_wait_ms"] as? Double, equals: 1)
+        expect(line["identity_ms"] as? Double, equals: 3)
+        expect(line["upstream_protocol"] as? String, equals: "2")
+        let plain = try require(outcome.objects.last)
         for key in [
             "upstream_peer", "retry_reason", "queue_ms", "body_wait_ms", "identity_ms", "upstream_protocol",
         ] {
-            #expect(plain[key] == nil, "\(key)")
+            expect(plain[key] == nil, "\(key)")
         }
     }
 
@@ -194,14 +194,14 @@ struct LoopTelemetryTests {
         let counts = outcome.exposition.split(separator: "\n").filter {
             $0.contains("_request_duration_seconds_count{")
         }
-        #expect(counts.contains { $0.hasPrefix(#"http_client_request_duration_seconds_count{error_type="404","#) })
-        #expect(counts.contains { $0.hasPrefix(#"http_server_request_duration_seconds_count{error_type="","#) })
+        expect(counts.contains { $0.hasPrefix(#"http_client_request_duration_seconds_count{error_type="404","#) })
+        expect(counts.contains { $0.hasPrefix(#"http_server_request_duration_seconds_count{error_type="","#) })
     }
 
     @Test("A long path is truncated at 1 KiB")
     func longPath() async throws {
         let outcome = try await run { finish($0, Self.record, path: [UInt8](repeating: 0x2f, count: 9_000)) }
-        #expect((outcome.objects.first?["path"] as? String)?.count == 1_024)
+        expect((outcome.objects.first?["path"] as? String)?.count, equals: 1_024)
     }
 
     @Test("A path is logged up to its query or fragment, and an invalid one is omitted")
@@ -213,7 +213,7 @@ struct LoopTelemetryTests {
         let outcome = try await run { loop in
             for (path, _) in paths { finish(loop, Self.record, path: Array(path.utf8)) }
         }
-        #expect(outcome.objects.compactMap { $0["path"] as? String } == paths.map(\.1))
+        expect(outcome.objects.compactMap { $0["path"] as? String }, equals: paths.map(\.1))
     }
 
     @Test("Metrics have the configured names and the exchange's outcome")
@@ -251,9 +251,9 @@ struct LoopTelemetryTests {
             #"cloakroom_auth_decisions_total{decision="forwarded",route="video"} 3"#,
             #"cloakroom_auth_decisions_total{decision="unauthenticated",route="odd \"name\""} 1"#,
         ] {
-            #expect(outcome.exposition.contains(line + "\n"), "\(line)")
+            expect(outcome.exposition.contains(line + "\n"), "\(line)")
         }
-        #expect(!outcome.exposition.contains(#"cloakroom_overhead_seconds_count{route="odd"#))
+        expect(!outcome.exposition.contains(#"cloakroom_overhead_seconds_count{route="odd"#))
     }
 
     @Test("Forwarded requests that differ in one property are counted apart, each time")
@@ -277,17 +277,17 @@ struct LoopTelemetryTests {
                 .compactMap { $0.split(separator: " ").last.map(String.init) }
         }
         let server = "http_server_request_duration_seconds_count"
-        #expect(series(server, []).sorted() == ["2", "2", "2", "2", "2", "6"])
-        #expect(series(server, [#"method="POST""#]) == ["2"])
-        #expect(series(server, [#"scheme="http""#]) == ["2"])
-        #expect(series(server, [#"version="1.1""#]) == ["2"])
-        #expect(series(server, [#"status_code="404""#]) == ["2"])
-        #expect(series(server, [#"route="odd"#]) == ["2"])
-        #expect(series("http_client_request_duration_seconds_count", [#"server_port="9001""#]) == ["2"])
-        #expect(series("cloakroom_overhead_seconds_count", [#"route="video""#]) == ["14"])
-        #expect(series("cloakroom_auth_decisions_total", [#"decision="forwarded",route="video""#]) == ["12"])
-        #expect(series("cloakroom_auth_decisions_total", [#"decision="public""#]) == ["2"])
-        #expect(series("cloakroom_auth_decisions_total", [#"route="odd"#]) == ["2"])
+        expect(series(server, []).sorted(), equals: ["2", "2", "2", "2", "2", "6"])
+        expect(series(server, [#"method="POST""#]), equals: ["2"])
+        expect(series(server, [#"scheme="http""#]), equals: ["2"])
+        expect(series(server, [#"version="1.1""#]), equals: ["2"])
+        expect(series(server, [#"status_code="404""#]), equals: ["2"])
+        expect(series(server, [#"route="odd"#]), equals: ["2"])
+        expect(series("http_client_request_duration_seconds_count", [#"server_port="9001""#]), equals: ["2"])
+        expect(series("cloakroom_overhead_seconds_count", [#"route="video""#]), equals: ["14"])
+        expect(series("cloakroom_auth_decisions_total", [#"decision="forwarded",route="video""#]), equals: ["12"])
+        expect(series("cloakroom_auth_decisions_total", [#"decision="public""#]), equals: ["2"])
+        expect(series("cloakroom_auth_decisions_total", [#"route="odd"#]), equals: ["2"])
     }
 
     @Test("Lines are submitted to the writer when the buffer is full, without a flush")
@@ -299,7 +299,7 @@ struct LoopTelemetryTests {
         for _ in 0..<100 { finish(loop, Self.record, path: Array("/videos/1".utf8)) }
         writer.shutdown()
         let count = try await pipe.objects().count
-        #expect(count > 30 && count < 100)
+        expect(count > 30 && count < 100)
     }
 
     @Test("A route with a ratio of 0 logs failures only, and counts everything")
@@ -315,9 +315,9 @@ struct LoopTelemetryTests {
         for record in [Self.record, failed, Self.record] { finish(loop, record, path: [0x2f]) }
         loop.flush()
         telemetry.logWriter.shutdown()
-        #expect(try await pipe.objects().map { $0["status"] as? Int } == [503])
+        try await expect(pipe.objects().map { $0["status"] as? Int }, equals: [503])
         let exposition = telemetry.registry.text
-        #expect(exposition.contains("cloakroom_auth_decisions_total{decision=\"forwarded\",route=\"video\"} 3\n"))
+        expect(exposition.contains("cloakroom_auth_decisions_total{decision=\"forwarded\",route=\"video\"} 3\n"))
     }
 
     @Test("Without metrics lines are logged and no exchange is counted")
@@ -331,17 +331,17 @@ struct LoopTelemetryTests {
         finish(loop, Self.record, path: [0x2f])
         loop.flush()
         telemetry.logWriter.shutdown()
-        #expect(try await pipe.objects().count == 1)
+        try await expect(pipe.objects().count, equals: 1)
         let exposition = telemetry.registry.text
         for family in ["http_server_active_requests{", "http_server_request_duration", "cloakroom_auth_decisions"] {
-            #expect(!exposition.contains(family), "\(family)")
+            expect(!exposition.contains(family), "\(family)")
         }
     }
 
     @Test("Without an access log nothing is logged and everything is counted")
     func accessLogOff() async throws {
         let outcome = try await run(accessLog: false) { finish($0, Self.record, path: [0x2f]) }
-        #expect(outcome.objects.isEmpty)
-        #expect(outcome.exposition.contains(#"decision="forwarded",route="video"} 1"#))
+        expect(empty: outcome.objects)
+        expect(outcome.exposition.contains(#"decision="forwarded",route="video"} 1"#))
     }
 }

@@ -1,6 +1,7 @@
 import CloakroomCore
 import CloakroomWire
 import Foundation
+import TestSupport
 import Testing
 
 @testable import CloakroomTelemetry
@@ -38,7 +39,7 @@ struct RejectedRequestsTests {
 
     private func document(of id: UInt64) throws -> [String: Any] {
         let bytes = telemetry.rejectedRequests.document(of: ID128(high: 7, low: id))
-        return try #require(try JSONSerialization.jsonObject(with: Data(bytes)) as? [String: Any])
+        return try require(JSONSerialization.jsonObject(with: Data(bytes)) as? [String: Any])
     }
 
     @Test("A request has its line of the access log, whatever the format of that, and what explains it")
@@ -48,31 +49,32 @@ struct RejectedRequestsTests {
         (details.code, details.claim) = (.unreachable, "groups")
         for target in [0, -1, 0, 0, 0, 0] { details.failed(target: target, outcome: "upstream_reset") }
         keep(1, in: loop, details: details)
-        let found = try #require(try document(of: 1)["found"] as? [String: Any])
-        let request = try #require(found["request"] as? [String: Any])
-        #expect(request["path"] as? String == "/videos/1")
-        #expect(request["request_id"] as? String == "00000000000000070000000000000001")
-        #expect(request["upstream_target"] as? String == "127.0.0.1:9000")
-        #expect(request["error"] as? String == "upstream_unreachable")
-        #expect(request["user_agent"] == nil)
-        #expect(request["app"] as? String == "shop" && request["bound"] as? Bool == true)
+        let found = try require(document(of: 1)["found"] as? [String: Any])
+        let request = try require(found["request"] as? [String: Any])
+        expect(request["path"] as? String, equals: "/videos/1")
+        expect(request["request_id"] as? String, equals: "00000000000000070000000000000001")
+        expect(request["upstream_target"] as? String, equals: "127.0.0.1:9000")
+        expect(request["error"] as? String, equals: "upstream_unreachable")
+        expect(request["user_agent"] == nil)
+        expect(request["app"] as? String == "shop" && request["bound"] as? Bool == true)
         let attempts = "127.0.0.1:9000: upstream reset, no target: upstream reset"
-        #expect(
-            found["attempts"] as? String == attempts + String(repeating: ", 127.0.0.1:9000: upstream reset", count: 2))
+        expect(
+            found["attempts"] as? String,
+            equals: attempts + String(repeating: ", 127.0.0.1:9000: upstream reset", count: 2))
         for (name, value) in [
             ("listener", "127.0.0.1:8080"), ("credentials", "cookie"), ("code", "unreachable"), ("claim", "groups"),
-        ] { #expect(found[name] as? String == value) }
+        ] { expect(found[name] as? String, equals: value) }
     }
 
     @Test("Another id finds nothing, but how many there are and since when")
     func unknown() throws {
         defer { telemetry.shutdown() }
         let none = try document(of: 1)
-        #expect(none["held"] as? Int == 0 && none.count == 1)
+        expect(none["held"] as? Int == 0 && none.count == 1)
         keep(1, in: loop)
         keep(2, in: loop)
         let some = try document(of: 3)
-        #expect(some["held"] as? Int == 2 && some["since"] as? String == "2026-01-01T00:00:00.005Z" && some.count == 2)
+        expect(some["held"] as? Int == 2 && some["since"] as? String == "2026-01-01T00:00:00.005Z" && some.count == 2)
     }
 
     @Test("Rule 77: a flood displaces older requests, and takes no more than 1,000 entries of 4 KiB")
@@ -90,13 +92,13 @@ struct RejectedRequestsTests {
         }
         #expect(bytes <= RejectedRequests.limit * (RejectedRequests.entryLimit + 100))
         let gone = try document(of: 1_499)
-        #expect(gone["found"] == nil && gone["held"] as? Int == 1_000)
-        #expect(gone["since"] as? String == "2026-01-01T00:24:59.005Z")
+        expect(gone["found"] == nil && gone["held"] as? Int == 1_000)
+        expect(gone["since"] as? String, equals: "2026-01-01T00:24:59.005Z")
         // One that is too large displaces none.
         telemetry.rejectedRequests.add(
             ID128(high: 7, low: 9_999), time: 0, Array(repeating: 0x20, count: RejectedRequests.entryLimit + 1))
-        #expect(try document(of: 9_999)["found"] == nil)
-        #expect(try document(of: 1_500)["found"] != nil)
+        try expect(document(of: 9_999)["found"] == nil)
+        try expect(document(of: 1_500)["found"] != nil)
     }
 
     @Test(
@@ -108,7 +110,7 @@ struct RejectedRequestsTests {
             ("000000000000000é000000000000001", false),
         ])
     func ids(text: String, isValid: Bool) {
-        #expect((ID128(text) != nil) == isValid)
-        if isValid { #expect(ID128(text)?.description == text.lowercased()) }
+        expect((ID128(text) != nil), equals: isValid)
+        if isValid { expect(ID128(text)?.description, equals: text.lowercased()) }
     }
 }

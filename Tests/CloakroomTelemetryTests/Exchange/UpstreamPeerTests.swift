@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import CloakroomTelemetry
@@ -20,20 +21,20 @@ struct UpstreamPeerTests {
             ("fe80::abcd:0fff:10:0", "[fe80::abcd:fff:10:0]:80"), ("0:1:2:3:4:5:0:0", "[0:1:2:3:4:5::]:80"),
         ])
     func form(_ address: String, _ expected: String) throws {
-        #expect(text(try #require(UpstreamPeer(address: address, port: 80))) == expected)
+        expect(text(try require(UpstreamPeer(address: address, port: 80))), equals: expected)
     }
 
     @Test("A host name is not an address")
     func name() {
-        #expect(UpstreamPeer(address: "api.test", port: 80) == nil)
-        #expect(UpstreamPeer(address: "", port: 80) == nil)
+        expect(UpstreamPeer(address: "api.test", port: 80), equals: nil)
+        expect(UpstreamPeer(address: "", port: 80), equals: nil)
     }
 
     @Test("Both ways to create an address agree")
     func parts() throws {
-        #expect(UpstreamPeer(address: "10.0.0.1", port: 65_535) == UpstreamPeer(ipv4: 0x0a00_0001, port: 65_535))
-        #expect(
-            UpstreamPeer(address: "2001:db8::1", port: 1)
-                == UpstreamPeer(ipv6High: 0x2001_0db8_0000_0000, low: 1, port: 1))
+        expect(UpstreamPeer(address: "10.0.0.1", port: 65_535), equals: UpstreamPeer(ipv4: 0x0a00_0001, port: 65_535))
+        expect(
+            UpstreamPeer(address: "2001:db8::1", port: 1),
+            equals: UpstreamPeer(ipv6High: 0x2001_0db8_0000_0000, low: 1, port: 1))
     }
 }

@@ -46,18 +46,18 @@ struct BoundedSeriesTests {
         exchange(isMatched: false)
         let atFirst = seriesCount(registry)
         for index in 0..<100_000 { exchange(isMatched: index.isMultiple(of: 2)) }
-        #expect(seriesCount(registry) == atFirst)
+        expect(seriesCount(registry), equals: atFirst)
 
         let reading = registry.snapshot()
-        #expect(Self.families.map { reading[$0].count } == [2, 1, 1, 1, 1])
+        expect(Self.families.map { reading[$0].count }, equals: [2, 1, 1, 1, 1])
         let durations = reading["http_server_request_duration_seconds"]
-        #expect(Set(durations.compactMap { $0.labels["http_route"] }) == ["/videos/{id}", ""])
-        #expect(Set(durations.compactMap { $0.labels["route"] }) == ["video", "(unmatched)"])
-        #expect(Set(durations.compactMap { $0.labels["http_request_method"] }) == ["_OTHER"])
+        expect(Set(durations.compactMap { $0.labels["http_route"] }), equals: ["/videos/{id}", ""])
+        expect(Set(durations.compactMap { $0.labels["route"] }), equals: ["video", "(unmatched)"])
+        expect(Set(durations.compactMap { $0.labels["http_request_method"] }), equals: ["_OTHER"])
         let counts = durations.compactMap { series -> UInt64? in
             guard case .histogram(let histogram) = series.value else { return nil }
             return histogram.count
         }
-        #expect(counts == [50_001, 50_001])
+        expect(counts, equals: [50_001, 50_001])
     }
 }

@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @testable import CloakroomTelemetry
@@ -17,7 +18,7 @@ struct UpstreamMetricsTests {
 
     private func expose(_ expected: [String]) {
         let text = registry.text
-        for line in expected { #expect(text.contains("\n" + line + "\n"), "\(line)") }
+        for line in expected { expect(text.contains("\n" + line + "\n"), "\(line)") }
     }
 
     @Test("Every series with labels known in advance is exposed with zero from the start")
@@ -25,16 +26,16 @@ struct UpstreamMetricsTests {
         let upstream = upstream
         _ = upstream.target("http://a:80")
         _ = upstream.peer(nil, of: "http://a:80")
-        #expect(lines("cloakroom_upstream_retries_total").count == 25)
-        #expect(lines("cloakroom_upstream_rejected_total").count == 4)
-        #expect(lines("cloakroom_response_fields_removed_total").count == 3)
-        #expect(lines("cloakroom_upstream_permits").count == UpstreamPermitKind.allCases.count)
-        #expect(lines("cloakroom_upstream_ejections_total").count == EjectionReason.allCases.count)
-        #expect(lines("cloakroom_upstream_checks_total").count == 4)
-        #expect(lines("cloakroom_upstream_connects_total").count == 5)
-        #expect(lines("cloakroom_upstream_http2_resets_total").count == 30)
-        #expect(lines("cloakroom_slow_clients_total").count == 4)
-        #expect(lines("cloakroom_client_cap_total").count == 3)
+        expect(lines("cloakroom_upstream_retries_total").count, equals: 25)
+        expect(lines("cloakroom_upstream_rejected_total").count, equals: 4)
+        expect(lines("cloakroom_response_fields_removed_total").count, equals: 3)
+        expect(lines("cloakroom_upstream_permits").count, equals: UpstreamPermitKind.allCases.count)
+        expect(lines("cloakroom_upstream_ejections_total").count, equals: EjectionReason.allCases.count)
+        expect(lines("cloakroom_upstream_checks_total").count, equals: 4)
+        expect(lines("cloakroom_upstream_connects_total").count, equals: 5)
+        expect(lines("cloakroom_upstream_http2_resets_total").count, equals: 30)
+        expect(lines("cloakroom_slow_clients_total").count, equals: 4)
+        expect(lines("cloakroom_client_cap_total").count, equals: 3)
         expose([
             #"cloakroom_upstream_panic{upstream="api"} 0"#,
             #"cloakroom_upstream_retry_budget{upstream="api"} 0"#,
@@ -111,15 +112,15 @@ struct UpstreamMetricsTests {
                 }
             }
         }
-        #expect(lines("cloakroom_upstream_state").count == 6)
-        #expect(shown() == [.up])
+        expect(lines("cloakroom_upstream_state").count, equals: 6)
+        expect(shown(), equals: [.up])
         for condition in TargetCondition.allCases.reversed() {
             target.set(condition)
-            #expect(shown() == [condition])
+            expect(shown(), equals: [condition])
         }
         target.set(.ejected)
         _ = upstream.peer(nil, of: "http://a:80")
-        #expect(shown() == [.ejected])
+        expect(shown(), equals: [.ejected])
     }
 
     @Test("A peer that is withdrawn leaves no gauge, and the counters of its target stay until the target is withdrawn")
@@ -129,17 +130,17 @@ struct UpstreamMetricsTests {
         let other = upstream.peer("10.0.0.2:80", of: "http://a:80")
         target.ejections[.share]?.increment()
         one.unregister()
-        #expect(lines("cloakroom_upstream_in_flight").count == 1)
-        #expect(lines("cloakroom_upstream_state").count == 6)
-        #expect(lines("cloakroom_upstream_estimate_seconds").allSatisfy { $0.contains("10.0.0.2") })
+        expect(lines("cloakroom_upstream_in_flight").count, equals: 1)
+        expect(lines("cloakroom_upstream_state").count, equals: 6)
+        expect(lines("cloakroom_upstream_estimate_seconds").allSatisfy { $0.contains("10.0.0.2") })
         other.unregister()
         for family in ["in_flight", "estimate_seconds", "state"] {
-            #expect(lines("cloakroom_upstream_" + family) == [], "\(family)")
+            expect(lines("cloakroom_upstream_" + family), equals: [], "\(family)")
         }
         expose([#"cloakroom_upstream_ejections_total{reason="share",target="http://a:80",upstream="api"} 1"#])
         target.unregister()
         for family in ["ejections_total", "checks_total", "connects_total"] {
-            #expect(lines("cloakroom_upstream_" + family) == [], "\(family)")
+            expect(lines("cloakroom_upstream_" + family), equals: [], "\(family)")
         }
     }
 
@@ -149,36 +150,36 @@ struct UpstreamMetricsTests {
         _ = metrics.upstream("other")
         upstream.unregister()
         let text = registry.text
-        #expect(!text.contains(#"upstream="api""#), "\(text)")
-        #expect(text.contains(#"cloakroom_upstream_panic{upstream="other"} 0"#))
-        #expect(!text.contains("cloakroom_upstream_http2"), "only for an upstream with HTTP/2")
+        expect(!text.contains(#"upstream="api""#), "\(text)")
+        expect(text.contains(#"cloakroom_upstream_panic{upstream="other"} 0"#))
+        expect(!text.contains("cloakroom_upstream_http2"), "only for an upstream with HTTP/2")
     }
 
     @Test("At most 256 peers are exposed, and a withdrawn one makes room")
     func limit() {
         let limit = UpstreamPeerLimit()
-        #expect((0..<UpstreamPeerLimit.maxPeers).allSatisfy { _ in limit.acquire() })
-        #expect(!limit.acquire())
-        #expect(!limit.acquire())
+        expect((0..<UpstreamPeerLimit.maxPeers).allSatisfy { _ in limit.acquire() })
+        expect(!limit.acquire())
+        expect(!limit.acquire())
         limit.release()
-        #expect(limit.acquire())
-        #expect(!limit.acquire())
+        expect(limit.acquire())
+        expect(!limit.acquire())
     }
 
     @Test("Only a spent budget and missing targets are outcomes of their own of retries that were not sent")
     func outcomes() {
         let outcomes = Dictionary(grouping: RetryObstacle.allCases) { UpstreamRetryOutcome($0).rawValue }
-        #expect(outcomes["no_budget"] == [.noBudget])
-        #expect(outcomes["no_target"] == [.noTarget])
-        #expect(outcomes["not_replayable"]?.count == RetryObstacle.allCases.count - 2)
+        expect(outcomes["no_budget"], equals: [.noBudget])
+        expect(outcomes["no_target"], equals: [.noTarget])
+        expect(outcomes["not_replayable"]?.count, equals: RetryObstacle.allCases.count - 2)
     }
 
     @Test("The names of a host that is no longer configured are withdrawn")
     func dns() {
         let dns = upstream.dns(target: "http://a:80", interval: .seconds(30))
-        #expect(lines("cloakroom_upstream_dns_age_seconds").count == 1)
+        expect(lines("cloakroom_upstream_dns_age_seconds").count, equals: 1)
         dns.unregister()
-        #expect(lines("cloakroom_upstream_dns_age_seconds") == [])
-        #expect(lines("cloakroom_upstream_dns_interval_seconds") == [])
+        expect(lines("cloakroom_upstream_dns_age_seconds"), equals: [])
+        expect(lines("cloakroom_upstream_dns_interval_seconds"), equals: [])
     }
 }

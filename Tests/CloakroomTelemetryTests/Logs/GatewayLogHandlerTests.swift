@@ -31,12 +31,12 @@ struct GatewayLogHandlerTests {
             logger.trace("quiet \u{1b}[31m\n\"loud\"")
             logger.error("failed", error: Failure())
         }
-        #expect(objects.count == 2)
-        #expect(objects[0]["time"] as? String == "1970-01-01T00:00:01.000Z")
-        #expect(objects[0]["level"] as? String == "trace")
-        #expect(objects[0]["logger"] as? String == "test \"label\"")
-        #expect(objects[0]["message"] as? String == "quiet \u{1b}[31m\n\"loud\"")
-        #expect(objects[1]["error"] as? String == "Failure()")
+        expect(objects.count, equals: 2)
+        expect(objects[0]["time"] as? String, equals: "1970-01-01T00:00:01.000Z")
+        expect(objects[0]["level"] as? String, equals: "trace")
+        expect(objects[0]["logger"] as? String, equals: "test \"label\"")
+        expect(objects[0]["message"] as? String, equals: "quiet \u{1b}[31m\n\"loud\"")
+        expect(objects[1]["error"] as? String, equals: "Failure()")
     }
 
     @Test("Metadata can be nested; the event's overrides the logger's")
@@ -47,13 +47,13 @@ struct GatewayLogHandlerTests {
             logger.info(
                 "m", metadata: ["a": "event", "nested": ["list": ["1", ["k": "v"]]], "n": .stringConvertible(7)])
         }
-        let object = try #require(objects.first)
-        #expect(object["a"] as? String == "event")
-        #expect(object["b"] as? String == "logger")
-        #expect(object["n"] as? Int == 7)
-        let list = try #require((object["nested"] as? [String: Any])?["list"] as? [Any])
-        #expect(list.first as? String == "1")
-        #expect((list.last as? [String: String]) == ["k": "v"])
+        let object = try require(objects.first)
+        expect(object["a"] as? String, equals: "event")
+        expect(object["b"] as? String, equals: "logger")
+        expect(object["n"] as? Int, equals: 7)
+        let list = try require((object["nested"] as? [String: Any])?["list"] as? [Any])
+        expect(list.first as? String, equals: "1")
+        expect((list.last as? [String: String]), equals: ["k": "v"])
     }
 
     @Test("Numbers and booleans are written as such; text that looks like one stays text")
@@ -75,7 +75,7 @@ struct GatewayLogHandlerTests {
             #""int":-7"#, #""large":18446744073709551615"#, #""double":0.5"#, #""nan":"nan""#, #""yes":true"#,
             #""text":"7""#, #""list":[1,"true"]"#,
         ] {
-            #expect(line.contains(member), "\(member)")
+            expect(line.contains(member), "\(member)")
         }
     }
 
@@ -84,10 +84,10 @@ struct GatewayLogHandlerTests {
         let objects = try await jsonObjects {
             $0.info("true message", metadata: ["message": "other", "level": "none"])
         }
-        let object = try #require(objects.first)
-        #expect(object["message"] as? String == "true message")
-        #expect(object["metadata_message"] as? String == "other")
-        #expect(object["metadata_level"] as? String == "none")
+        let object = try require(objects.first)
+        expect(object["message"] as? String, equals: "true message")
+        expect(object["metadata_message"] as? String, equals: "other")
+        expect(object["metadata_level"] as? String, equals: "none")
     }
 
     @Test("Deeply nested metadata is truncated")
@@ -95,7 +95,7 @@ struct GatewayLogHandlerTests {
         var value: Logger.MetadataValue = "core"
         for _ in 0..<100 { value = ["n": value] }
         let objects = try await jsonObjects { $0.info("deep", metadata: ["v": value]) }
-        #expect(objects.first?["v"] is [String: Any])
+        expect(objects.first?["v"] is [String: Any])
     }
 
     @Test("Lines inside a trace contain its id")
@@ -107,9 +107,9 @@ struct GatewayLogHandlerTests {
             ServiceContext.withValue(context) { logger.info("inside") }
             logger.info("outside")
         }
-        #expect(objects[0]["trace_id"] as? String == "00000000000000010000000000000002")
-        #expect(objects[0]["span_id"] as? String == "0000000000000003")
-        #expect(objects[1]["trace_id"] == nil)
+        expect(objects[0]["trace_id"] as? String, equals: "00000000000000010000000000000002")
+        expect(objects[0]["span_id"] as? String, equals: "0000000000000003")
+        expect(objects[1]["trace_id"] == nil)
     }
 
     @Test("A text line stays one line and contains no control character")
@@ -123,7 +123,7 @@ struct GatewayLogHandlerTests {
         logger.debug("not shown")
         writer.shutdown()
         let text = await pipe.text()
-        #expect(text == "1970-01-01T00:00:00.000Z INFO     app: hello\\nworld\\u001b a=x b=\"two words\"\n")
+        expect(text, equals: "1970-01-01T00:00:00.000Z INFO     app: hello\\nworld\\u001b a=x b=\"two words\"\n")
     }
 }
 
@@ -155,28 +155,29 @@ struct AuditLogTests {
             }
         }
         let names = objects.compactMap { $0["event"] as? String }
-        #expect(
-            names == [
+        expect(
+            names,
+            equals: [
                 "sign_in", "sign_out", "revoke_failed", "sign_in", "sign_out_others", "sessions_revoked",
                 "refresh_rejected", "sessions_evicted",
             ])
         let tokens = objects.map { $0["tokens"] as? String }
-        #expect(tokens[4...] == ["revoking", "not_revoked_sealed", nil, "not_revoked_source_gone"])
-        #expect(objects[3]["outcome"] as? String == "throttled")
-        #expect(objects[4]["count"] as? Int == 2)
-        #expect(objects[4]["session"] as? String == "0000000000000005")
-        #expect(objects[4]["sessions"] as? [String] == ["0000000000000003", "0000000000000004"])
-        #expect(objects[5]["count"] as? Int == 1000)
-        #expect((objects[5]["sessions"] as? [String])?.count == 32)
-        #expect(objects[6]["session"] as? String == "0000000000000006")
-        #expect(objects[0]["outcome"] as? String == "rejected")
-        #expect(objects[0]["user"] as? String == "000000000000feed")
-        #expect(objects[1]["user"] == nil)
-        #expect(objects[1]["session"] as? String == "0000000000000001")
-        #expect(objects[2]["session"] as? String == "0000000000000002")
-        #expect(objects.allSatisfy { $0["peer"] as? String == "192.0.2.1" })
-        #expect(objects.allSatisfy { $0["request_id"] as? String == "00000000000000000000000000000abc" })
-        #expect(objects.allSatisfy { $0["app"] as? String == "shop" && $0["bound"] as? Bool == true })
+        expect(tokens[4...], equals: ["revoking", "not_revoked_sealed", nil, "not_revoked_source_gone"])
+        expect(objects[3]["outcome"] as? String, equals: "throttled")
+        expect(objects[4]["count"] as? Int, equals: 2)
+        expect(objects[4]["session"] as? String, equals: "0000000000000005")
+        expect(objects[4]["sessions"] as? [String], equals: ["0000000000000003", "0000000000000004"])
+        expect(objects[5]["count"] as? Int, equals: 1000)
+        expect((objects[5]["sessions"] as? [String])?.count, equals: 32)
+        expect(objects[6]["session"] as? String, equals: "0000000000000006")
+        expect(objects[0]["outcome"] as? String, equals: "rejected")
+        expect(objects[0]["user"] as? String, equals: "000000000000feed")
+        expect(objects[1]["user"] == nil)
+        expect(objects[1]["session"] as? String, equals: "0000000000000001")
+        expect(objects[2]["session"] as? String, equals: "0000000000000002")
+        expect(objects.allSatisfy { $0["peer"] as? String == "192.0.2.1" })
+        expect(objects.allSatisfy { $0["request_id"] as? String == "00000000000000000000000000000abc" })
+        expect(objects.allSatisfy { $0["app"] as? String == "shop" && $0["bound"] as? Bool == true })
     }
 
     @Test("Events that the gateway detects itself name no peer and no request")
@@ -186,11 +187,11 @@ struct AuditLogTests {
             let event = AccountEvent.tokenRefresh(.rejected, SessionID(0x8), duration: .zero)
             audit.record(event, from: AuditContext(), now: WallTime(seconds: 100))
         }
-        #expect(objects.map { $0["event"] as? String } == ["session_unreadable", "refresh_rejected"])
-        #expect(objects.map { $0["session"] as? String } == ["0000000000000007", "0000000000000008"])
-        #expect((objects.first?["hint"] as? String)?.contains("session.secrets") == true)
-        #expect(objects.allSatisfy { $0["peer"] == nil && $0["request_id"] == nil })
-        #expect(objects.allSatisfy { $0["app"] == nil && $0["bound"] == nil })
+        expect(objects.map { $0["event"] as? String }, equals: ["session_unreadable", "refresh_rejected"])
+        expect(objects.map { $0["session"] as? String }, equals: ["0000000000000007", "0000000000000008"])
+        expect((objects.first?["hint"] as? String)?.contains("session.secrets"), equals: true)
+        expect(objects.allSatisfy { $0["peer"] == nil && $0["request_id"] == nil })
+        expect(objects.allSatisfy { $0["app"] == nil && $0["bound"] == nil })
     }
 
     @Test("A reload is one event: success at notice, failure at error with a bounded list of problems")
@@ -200,15 +201,15 @@ struct AuditLogTests {
             audit.configReloaded(
                 hash: "ba9876543210", problems: (0..<1_000).map { "\($0): " + String(repeating: "x", count: 900) })
         }
-        #expect(objects.map { $0["event"] as? String } == ["config_reload", "config_reload"])
-        #expect(objects.map { $0["outcome"] as? String } == ["success", "failure"])
-        #expect(objects.map { $0["level"] as? String } == ["notice", "error"])
-        #expect(objects.map { $0["config"] as? String } == ["0123456789ab", "ba9876543210"])
-        #expect(objects[0]["problems"] == nil)
-        #expect(objects[1]["count"] as? Int == 1000)
-        let problems = try #require(objects[1]["problems"] as? [String])
-        #expect(problems.count == 20)
-        #expect(problems.allSatisfy { $0.count == 500 })
+        expect(objects.map { $0["event"] as? String }, equals: ["config_reload", "config_reload"])
+        expect(objects.map { $0["outcome"] as? String }, equals: ["success", "failure"])
+        expect(objects.map { $0["level"] as? String }, equals: ["notice", "error"])
+        expect(objects.map { $0["config"] as? String }, equals: ["0123456789ab", "ba9876543210"])
+        expect(objects[0]["problems"] == nil)
+        expect(objects[1]["count"] as? Int, equals: 1000)
+        let problems = try require(objects[1]["problems"] as? [String])
+        expect(problems.count, equals: 20)
+        expect(problems.allSatisfy { $0.count == 500 })
     }
 
     @Test(
@@ -234,27 +235,28 @@ struct AuditLogTests {
                     now: WallTime(seconds: 113))
             }
         }
-        #expect(
-            objects.map { $0["event"] as? String } == [
+        expect(
+            objects.map { $0["event"] as? String },
+            equals: [
                 "identity_misconfigured", "identity_misconfigured", "identity_misconfigured",
                 "token_lifetime_invalid", "identity_misconfigured", "identity_misconfigured",
             ])
         // An identity has no method, path and rejectedStatuses.
         for object in objects.suffix(2) {
-            let hint = try #require(object["hint"] as? String)
-            #expect(hint.contains("client.authentication"))
-            #expect(!hint.contains("rejectedStatuses"))
+            let hint = try require(object["hint"] as? String)
+            expect(hint.contains("client.authentication"))
+            expect(!hint.contains("rejectedStatuses"))
         }
-        #expect(
-            objects.map { $0["level"] as? String } == ["error", "error", "error", "warning", "error", "error"])
-        #expect(objects[0]["call"] as? String == "sign_in")
-        #expect(objects[0]["reason"] as? String == "not_found")
-        #expect((objects[0]["hint"] as? String)?.contains("path") == true)
-        #expect(objects[1]["suppressed"] as? Int == 1)
-        #expect(objects[0]["identity"] == nil)
-        #expect(objects[2]["call"] as? String == "renew")
-        #expect(objects[2]["identity"] as? String == "company")
-        #expect(objects[3]["upstream"] as? String == "api")
+        expect(
+            objects.map { $0["level"] as? String }, equals: ["error", "error", "error", "warning", "error", "error"])
+        expect(objects[0]["call"] as? String, equals: "sign_in")
+        expect(objects[0]["reason"] as? String, equals: "not_found")
+        expect((objects[0]["hint"] as? String)?.contains("path"), equals: true)
+        expect(objects[1]["suppressed"] as? Int, equals: 1)
+        expect(objects[0]["identity"] == nil)
+        expect(objects[2]["call"] as? String, equals: "renew")
+        expect(objects[2]["identity"] as? String, equals: "company")
+        expect(objects[3]["upstream"] as? String, equals: "api")
     }
 
     @Test("The numbers of a line about a failed identity call are JSON numbers")
@@ -266,10 +268,10 @@ struct AuditLogTests {
                 defect: .init("not_json"), nanoseconds: 12_400_000)
             audit.identityCallFailed(failure, now: WallTime(seconds: 100))
         }
-        let object = try #require(objects.first)
-        #expect(object["suppressed"] as? Int == 0)
-        #expect(object["status"] as? Int == 418)
-        #expect(object["duration_ms"] as? Int == 12)
+        let object = try require(objects.first)
+        expect(object["suppressed"] as? Int, equals: 0)
+        expect(object["status"] as? Int, equals: 418)
+        expect(object["duration_ms"] as? Int, equals: 12)
     }
 
     @Test("Events of providers have their stable names, and lines that any client can cause are limited")
@@ -298,23 +300,24 @@ struct AuditLogTests {
             audit.providerFetched(identity: "company", document: .keys)
             audit.providerMismatch(identity: "company", reason: "r", hint: "m")
         }
-        #expect(
-            objects.map { $0["event"] as? String } == [
+        expect(
+            objects.map { $0["event"] as? String },
+            equals: [
                 "login", "login", "provider_logout", "provider_logout_failed", "provider_response_rejected",
                 "provider_logout_failed", "provider_response_rejected", "provider_down", "provider_up",
                 "provider_mismatch",
             ])
-        #expect(objects.allSatisfy { $0["identity"] as? String == "company" })
-        #expect(objects[0]["user"] as? String == "000000000000feed")
-        #expect(objects[0]["reason"] == nil)
-        #expect(objects[1]["reason"] as? String == "wrong_nonce")
-        #expect(objects[1]["peer"] as? String == "192.0.2.1")
-        #expect(objects[2]["count"] as? Int == 40)
-        #expect((objects[2]["sessions"] as? [String])?.count == 32)
-        #expect(objects[5]["suppressed"] as? Int == 1)
-        #expect(objects[6]["suppressed"] as? Int == 1)
-        #expect(objects[7]["hint"] as? String == "m")
-        #expect(objects.map { $0["level"] as? String }[7...] == ["warning", "notice", "error"])
+        expect(objects.allSatisfy { $0["identity"] as? String == "company" })
+        expect(objects[0]["user"] as? String, equals: "000000000000feed")
+        expect(objects[0]["reason"] == nil)
+        expect(objects[1]["reason"] as? String, equals: "wrong_nonce")
+        expect(objects[1]["peer"] as? String, equals: "192.0.2.1")
+        expect(objects[2]["count"] as? Int, equals: 40)
+        expect((objects[2]["sessions"] as? [String])?.count, equals: 32)
+        expect(objects[5]["suppressed"] as? Int, equals: 1)
+        expect(objects[6]["suppressed"] as? Int, equals: 1)
+        expect(objects[7]["hint"] as? String, equals: "m")
+        expect(objects.map { $0["level"] as? String }[7...], equals: ["warning", "notice", "error"])
     }
 
     @Test("Transiently failed refreshes are logged once per 10 s, with the number of suppressed lines")
@@ -326,8 +329,8 @@ struct AuditLogTests {
                     now: WallTime(seconds: Int64(second)))
             }
         }
-        #expect(objects.map { $0["suppressed"] as? Int } == [0, 2, 0])
-        #expect(objects.allSatisfy { $0["level"] as? String == "warning" })
-        #expect(objects.allSatisfy { $0["event"] as? String == "refresh_failed" })
+        expect(objects.map { $0["suppressed"] as? Int }, equals: [0, 2, 0])
+        expect(objects.allSatisfy { $0["level"] as? String == "warning" })
+        expect(objects.allSatisfy { $0["event"] as? String == "refresh_failed" })
     }
 }

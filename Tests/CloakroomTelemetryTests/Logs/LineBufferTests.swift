@@ -17,11 +17,11 @@ struct LineBufferTests {
         var values: [UInt64] = Array(0...1_100) + [9_999, 10_000, 123_456_789, .max, .max - 1]
         for exponent in 0..<64 { values.append(1 << UInt64(exponent)) }
         for value in values {
-            #expect(text { $0.append(decimal: value) } == "\(value)")
+            expect(text { $0.append(decimal: value) }, equals: "\(value)")
         }
-        #expect(text { $0.append(decimal: Int64.min) } == "\(Int64.min)")
-        #expect(text { $0.append(padded: 7, digits: 3) } == "007")
-        #expect(text { $0.append(padded: 2_026, digits: 4) } == "2026")
+        expect(text { $0.append(decimal: Int64.min) }, equals: "\(Int64.min)")
+        expect(text { $0.append(padded: 7, digits: 3) }, equals: "007")
+        expect(text { $0.append(padded: 2_026, digits: 4) }, equals: "2026")
     }
 
     @Test("Durations are milliseconds with three decimals")
@@ -30,7 +30,7 @@ struct LineBufferTests {
             (0, "0.000"), (999, "0.000"), (1_000, "0.001"), (10_000, "0.010"), (123_456, "0.123"),
             (999_999_999, "999.999"), (1_000_000_000, "1000.000"), (86_400_000_000_000, "86400000.000"),
         ] as [(UInt64, String)] {
-            #expect(text { $0.append(milliseconds: nanoseconds) } == expected)
+            expect(text { $0.append(milliseconds: nanoseconds) }, equals: expected)
         }
     }
 
@@ -38,7 +38,7 @@ struct LineBufferTests {
     func hexadecimal() {
         for value: UInt64 in [0, 1, 0xabcd_ef01_2345_6789, .max] {
             let digits = String(value, radix: 16)
-            #expect(text { $0.appendHex(value) } == String(repeating: "0", count: 16 - digits.count) + digits)
+            expect(text { $0.appendHex(value) }, equals: String(repeating: "0", count: 16 - digits.count) + digits)
         }
     }
 
@@ -50,8 +50,8 @@ struct LineBufferTests {
                 bytes[position] = byte
                 let json = text { $0.append(json: bytes.span) }
                 let decoded = try JSONSerialization.jsonObject(with: Data(json.utf8), options: .fragmentsAllowed)
-                #expect(decoded as? String == String(decoding: bytes, as: UTF8.self))
-                #expect(!json.utf8.contains { $0 < 0x20 || $0 == 0x7f })
+                expect(decoded as? String, equals: String(decoding: bytes, as: UTF8.self))
+                expect(!json.utf8.contains { $0 < 0x20 || $0 == 0x7f })
             }
         }
     }
@@ -70,7 +70,7 @@ struct LineBufferTests {
             let parts = (decoded as? String)?.unicodeScalars.split(separator: "\u{fffd}").map(String.init)
             // The number of U+FFFD per invalid sequence is unspecified.
             let expected = String(decoding: bytes, as: UTF8.self).unicodeScalars.split(separator: "\u{fffd}")
-            #expect(parts == expected.map(String.init))
+            expect(parts, equals: expected.map(String.init))
         }
     }
 
@@ -78,10 +78,10 @@ struct LineBufferTests {
     func layoutControls() {
         for scalar in Array(0x2028...0x202e) + Array(0x2066...0x2069) as [UInt32] {
             let character = Unicode.Scalar(scalar).map(String.init) ?? ""
-            #expect(text { $0.append(escaped: character.utf8.span) } == "\\u" + String(scalar, radix: 16))
+            expect(text { $0.append(escaped: character.utf8.span) }, equals: "\\u" + String(scalar, radix: 16))
         }
         for character in ["\u{2027}", "\u{202f}", "\u{2065}", "\u{206a}", "\u{1028}", "é漢😀"] {
-            #expect(text { $0.append(escaped: character.utf8.span) } == character)
+            expect(text { $0.append(escaped: character.utf8.span) }, equals: character)
         }
     }
 
@@ -89,9 +89,9 @@ struct LineBufferTests {
     func growth() {
         var line = LineBuffer(reserving: 1)
         for _ in 0..<1_000 { line.append("0123456789") }
-        #expect(line.take() == Array(String(repeating: "0123456789", count: 1_000).utf8))
-        #expect(line.bytes.isEmpty)
+        expect(line.take(), equals: Array(String(repeating: "0123456789", count: 1_000).utf8))
+        expect(empty: line.bytes)
         line.append("x")
-        #expect(line.text == "x")
+        expect(line.text, equals: "x")
     }
 }

@@ -18,7 +18,7 @@ struct LogWriterTests {
     /// What a reader gets that reads until the writer has shut down.
     private func read(until writer: LogWriter) async -> [UInt8] {
         async let received = pipe.readToEnd()
-        #expect(writer.shutdown(within: .seconds(30)))
+        expect(writer.shutdown(within: .seconds(30)))
         pipe.closeWriteEnd()
         return await received
     }
@@ -27,9 +27,9 @@ struct LogWriterTests {
     func shutdownFlushes() async throws {
         let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: dropped)
         for index in 0..<100 { writer.submit(bytes: Array("line \(index)\n".utf8), lines: 1) }
-        #expect(writer.shutdown())
-        #expect(await pipe.text() == (0..<100).map { "line \($0)\n" }.joined())
-        #expect(dropped.value == 0)
+        expect(writer.shutdown())
+        await expect(pipe.text(), equals: (0..<100).map { "line \($0)\n" }.joined())
+        expect(dropped.value, equals: 0)
     }
 
     @Test("Without a reader submitting does not block: lines that do not fit are dropped and counted")
@@ -41,8 +41,8 @@ struct LogWriterTests {
 
         let received = await read(until: writer)
         let lines = received.count { $0 == UInt8(ascii: "\n") }
-        #expect(Int64(lines) + dropped.value == 800)
-        #expect(received.count == lines * line.count)
+        expect(Int64(lines) + dropped.value, equals: 800)
+        expect(received.count, equals: lines * line.count)
     }
 
     @Test(
@@ -60,22 +60,22 @@ struct LogWriterTests {
 
         async let received = pipe.readToEnd()
         writer.submit(bytes: Array("after the pause\n".utf8), lines: 1)
-        #expect(writer.shutdown(within: .seconds(30)))
+        expect(writer.shutdown(within: .seconds(30)))
         pipe.closeWriteEnd()
         let lines = await received.split(separator: UInt8(ascii: "\n"))
-        #expect(lines.count == kept + 1)
-        #expect(lines.dropLast().allSatisfy { $0 == line.dropLast() })
-        #expect(lines.last.map { String(decoding: $0, as: UTF8.self) } == "after the pause")
-        #expect(Int(dropped.value) == 20_000 - kept)
+        expect(lines.count, equals: kept + 1)
+        expect(lines.dropLast().allSatisfy { $0 == line.dropLast() })
+        expect(lines.last.map { String(decoding: $0, as: UTF8.self) }, equals: "after the pause")
+        expect(Int(dropped.value), equals: 20_000 - kept)
     }
 
     @Test("A stuck reader delays the exit by at most the shutdown timeout")
     func stuckShutdown() throws {
         let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: dropped)
         writer.submit(bytes: [UInt8]((0..<200).flatMap { _ in line }), lines: 200)
-        #expect(!writer.shutdown(within: .milliseconds(50)))
+        expect(!writer.shutdown(within: .milliseconds(50)))
         pipe.closeReadEnd()
-        #expect(writer.shutdown(within: .seconds(30)))
+        expect(writer.shutdown(within: .seconds(30)))
         #expect(dropped.value > 0)
         pipe.closeWriteEnd()
     }
@@ -85,8 +85,8 @@ struct LogWriterTests {
         pipe.closeReadEnd()
         let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: dropped)
         writer.submit(bytes: Array("one\ntwo\n".utf8), lines: 2)
-        #expect(writer.shutdown(within: .seconds(30)))
-        #expect(dropped.value == 2)
+        expect(writer.shutdown(within: .seconds(30)))
+        expect(dropped.value, equals: 2)
         pipe.closeWriteEnd()
     }
 
@@ -95,8 +95,8 @@ struct LogWriterTests {
         pipe.setNonBlocking()
         let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: dropped)
         writer.submit(bytes: [UInt8]((0..<300).flatMap { _ in line }), lines: 300)
-        #expect(await read(until: writer).count == 300 * line.count)
-        #expect(dropped.value == 0)
+        await expect(read(until: writer).count, equals: 300 * line.count)
+        expect(dropped.value, equals: 0)
     }
 
     @Test("Nothing is accepted after the shutdown")
@@ -104,7 +104,7 @@ struct LogWriterTests {
         let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: dropped)
         writer.shutdown()
         writer.submit(bytes: Array("late\n".utf8), lines: 1)
-        #expect(dropped.value == 1)
+        expect(dropped.value, equals: 1)
         pipe.closeReadEnd()
         pipe.closeWriteEnd()
     }
@@ -133,11 +133,11 @@ struct LogWriterTests {
             if number < 1_000 { writer.submit(bytes: access, lines: 8) }
             writer.submit(bytes: event(number), lines: 1, kind: .event)
         }
-        #expect(droppedEvents.value == 0)
+        expect(droppedEvents.value, equals: 0)
         let received = await read(until: writer)
-        #expect(numbers(received) == Array(0..<5_000))
+        expect(numbers(received), equals: Array(0..<5_000))
         let traffic = received.count { $0 == UInt8(ascii: "\n") } - 5_000
-        #expect(dropped.value == Int64(8_000 - traffic))
+        expect(dropped.value, equals: Int64(8_000 - traffic))
     }
 
     @Test("Rule 51: any number of traffic lines leave the reserve unused", .timeLimit(.minutes(1)))
@@ -148,8 +148,8 @@ struct LogWriterTests {
         // The pipe itself holds 64 KiB.
         #expect(dropped.value >= 10_000 - 2 * 64 - 1)
         writer.submit(bytes: [UInt8]((0..<1_000).flatMap { event($0, size: 1_000) }), lines: 1_000, kind: .event)
-        #expect(droppedEvents.value == 0)
-        #expect(numbers(await read(until: writer)).count == 1_000)
+        expect(droppedEvents.value, equals: 0)
+        expect(numbers(await read(until: writer)).count, equals: 1_000)
     }
 
     @Test(
@@ -165,14 +165,14 @@ struct LogWriterTests {
         #expect(ContinuousClock.now - start < .seconds(5))
         let lost = Int(droppedEvents.value)
         // 5 MiB of events; pipe, limit and reserve hold 1.2 MiB.
-        #expect(lost > 14_000 && lost < 17_000)
-        #expect(dropped.value == 0)
+        expect(lost > 14_000 && lost < 17_000)
+        expect(dropped.value, equals: 0)
         let bytes = await read(until: writer)
         let kept = numbers(bytes)
-        #expect(kept.count == 20_000 - lost)
-        #expect(kept == kept.sorted())
+        expect(kept.count, equals: 20_000 - lost)
+        expect(kept, equals: kept.sorted())
         let reports = String(decoding: bytes, as: UTF8.self).split(separator: "\n").filter { $0.hasPrefix("lost ") }
-        #expect(reports == ["lost \(lost)"])
+        expect(reports, equals: ["lost \(lost)"])
     }
 
     @Test(
@@ -188,29 +188,29 @@ struct LogWriterTests {
         telemetry.logWriter.submit(bytes: [UInt8](repeating: 0x0a, count: 128 << 10), lines: 128 << 10)
         let logger = Logger(label: "test") { telemetry.makeLogHandler(label: $0) }
         logger.info("too much")
-        #expect(telemetry.metrics.droppedLogs.value == 1)
+        expect(telemetry.metrics.droppedLogs.value, equals: 1)
         AuditLog(logger: logger).record(
             .signIn(outcome: .success, accountHash: 1, duration: .zero), from: AuditContext(),
             now: WallTime(seconds: 0))
         for level in Logger.Level.allCases {
-            #expect(LogWriter.LineKind(level) == (level >= .notice ? .event : .traffic))
+            expect(LogWriter.LineKind(level), equals: (level >= .notice ? .event : .traffic))
         }
         async let received = pipe.readToEnd()
         telemetry.shutdown()
         pipe.closeWriteEnd()
-        #expect(String(decoding: await received, as: UTF8.self).contains(#""event":"sign_in""#))
-        #expect(telemetry.metrics.droppedEvents.value == 0)
+        expect(String(decoding: await received, as: UTF8.self).contains(#""event":"sign_in""#))
+        expect(telemetry.metrics.droppedEvents.value, equals: 0)
     }
 
     @Test("The line that reports dropped events is JSON if the log is", arguments: [true, false])
     func notice(isJSON: Bool) throws {
         let line = GatewayLogHandler.droppedEventsNotice(12, isJSON ? .json : .text)
-        #expect(line.last == UInt8(ascii: "\n"))
+        expect(line.last, equals: UInt8(ascii: "\n"))
         let text = String(decoding: line, as: UTF8.self)
-        guard isJSON else { return #expect(text.hasSuffix(" count=12 event=log_lines_dropped\n")) }
-        let object = try #require(try JSONSerialization.jsonObject(with: Data(line)) as? [String: Any])
-        #expect(object["level"] as? String == "error")
-        #expect(object["count"] as? Int == 12)
-        #expect(object["event"] as? String == "log_lines_dropped")
+        guard isJSON else { return expect(text.hasSuffix(" count=12 event=log_lines_dropped\n")) }
+        let object = try require(JSONSerialization.jsonObject(with: Data(line)) as? [String: Any])
+        expect(object["level"] as? String, equals: "error")
+        expect(object["count"] as? Int, equals: 12)
+        expect(object["event"] as? String, equals: "log_lines_dropped")
     }
 }

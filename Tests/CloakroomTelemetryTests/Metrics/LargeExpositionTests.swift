@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import CloakroomTelemetry
@@ -28,13 +29,13 @@ struct LargeExpositionTests {
         #expect(time < .seconds(3))
 
         let lines = exposition.split(separator: UInt8(ascii: "\n")).filter { $0.starts(with: Self.name.utf8) }
-        #expect(lines.count == 5_000 * 23)
+        expect(lines.count, equals: 5_000 * 23)
         let counts = lines.map { String(decoding: $0, as: UTF8.self) }.filter { $0.hasPrefix(Self.name + "_count{") }
-        #expect(counts.count == 5_000)
-        #expect(counts == counts.sorted())
-        #expect(counts.allSatisfy { $0.hasSuffix("} 1") })
+        expect(counts.count, equals: 5_000)
+        expect(counts, equals: counts.sorted())
+        expect(counts.allSatisfy { $0.hasSuffix("} 1") })
         let line = Self.name + #"_bucket{error_type="",http_request_method="_OTHER",http_response_status_code="203","#
-        #expect(
+        expect(
             lines.contains {
                 $0.elementsEqual(
                     (line + #"http_route="/77",network_protocol_version="1.1",route="route-77",url_scheme="http","#
@@ -49,10 +50,10 @@ struct LargeExpositionTests {
         fill(registry, routes: 1_000, statuses: 10)
         let beyond = registry.histogram(Self.name, help: "", labels: [("http_route", "one more")])
         beyond.record(nanoseconds: 1)
-        #expect(beyond.count == 1)
-        #expect(registry.snapshot()[Self.name].count == 10_000)
-        #expect(registry.text.contains("cloakroom_telemetry_dropped_total{signal=\"metrics\"} 1\n"))
-        #expect(!registry.text.contains("one more"))
+        expect(beyond.count, equals: 1)
+        expect(registry.snapshot()[Self.name].count, equals: 10_000)
+        expect(registry.text.contains("cloakroom_telemetry_dropped_total{signal=\"metrics\"} 1\n"))
+        expect(!registry.text.contains("one more"))
     }
 
     @Test("Scrapes and new series do not conflict when concurrent")
@@ -67,11 +68,11 @@ struct LargeExpositionTests {
                 }
                 group.addTask {
                     for _ in 0..<20 {
-                        #expect(registry.exposition().last == UInt8(ascii: "\n"))
+                        expect(registry.exposition().last, equals: UInt8(ascii: "\n"))
                     }
                 }
             }
         }
-        #expect(registry.snapshot()["c_total"].count == 800)
+        expect(registry.snapshot()["c_total"].count, equals: 800)
     }
 }

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import CloakroomTelemetry
@@ -14,8 +15,9 @@ struct PrometheusTextFormatTests {
         requests.increment()
         registry.counter("app_requests_total", help: "Requests.", labels: [("a", "0"), ("b", "2")]).increment()
         registry.floatingPointGauge("load", help: "Load.").set(0.25)
-        #expect(
-            registry.text == """
+        expect(
+            registry.text,
+            equals: """
                 # HELP app_requests_total Requests.
                 # TYPE app_requests_total counter
                 app_requests_total{a="0",b="2"} 1
@@ -40,8 +42,9 @@ struct PrometheusTextFormatTests {
             duration.record(nanoseconds: nanoseconds)
         }
         let lines = registry.text.split(separator: "\n").filter { $0.hasPrefix("took_seconds") }.map(String.init)
-        #expect(
-            lines == [
+        expect(
+            lines,
+            equals: [
                 #"took_seconds_bucket{route="r",le="0.0001"} 1"#,
                 #"took_seconds_bucket{route="r",le="0.00025"} 1"#,
                 #"took_seconds_bucket{route="r",le="0.0005"} 1"#,
@@ -71,8 +74,8 @@ struct PrometheusTextFormatTests {
     @Test("Label values and help texts are escaped")
     func escaping() {
         registry.gauge("g", help: "one\\two\nthree \"quoted\"", labels: [("l", "a\\b\"c\nd é")]).set(1)
-        #expect(registry.text.contains("# HELP g one\\\\two\\nthree \"quoted\"\n"))
-        #expect(registry.text.contains(#"g{l="a\\b\"c\nd é"} 1"# + "\n"))
+        expect(registry.text.contains("# HELP g one\\\\two\\nthree \"quoted\"\n"))
+        expect(registry.text.contains(#"g{l="a\\b\"c\nd é"} 1"# + "\n"))
     }
 
     @Test("Infinite and NaN values are written as Prometheus writes them")
@@ -80,15 +83,15 @@ struct PrometheusTextFormatTests {
         registry.floatingPointGauge("g", help: "G.", labels: [("v", "nan")]).set(Double.nan)
         registry.floatingPointGauge("g", help: "G.", labels: [("v", "up")]).set(Double.infinity)
         registry.floatingPointGauge("g", help: "G.", labels: [("v", "down")]).set(-Double.infinity)
-        #expect(registry.text.contains("g{v=\"down\"} -Inf\ng{v=\"nan\"} NaN\ng{v=\"up\"} +Inf\n"))
+        expect(registry.text.contains("g{v=\"down\"} -Inf\ng{v=\"nan\"} NaN\ng{v=\"up\"} +Inf\n"))
     }
 
     @Test("Values set by scrape handlers are updated at each scrape")
     func collectors() {
         let scrapes = registry.gauge("scrapes", help: "Scrapes.")
         registry.onScrape { scrapes.add(1) }
-        #expect(registry.text.contains("scrapes 1\n"))
-        #expect(registry.text.contains("scrapes 2\n"))
+        expect(registry.text.contains("scrapes 1\n"))
+        expect(registry.text.contains("scrapes 2\n"))
     }
 
     @Test("The registry uses configured bounds, up to 31 of them")
@@ -96,15 +99,16 @@ struct PrometheusTextFormatTests {
         let registry = PrometheusRegistry(buckets: [0.00005, 0.3, 60])
         registry.histogram("took_seconds", help: "Time.").record(nanoseconds: 300_000_000)
         let lines = registry.text.split(separator: "\n").map(String.init)
-        #expect(
-            lines.filter { $0.hasPrefix("took_seconds_bucket") } == [
+        expect(
+            lines.filter { $0.hasPrefix("took_seconds_bucket") },
+            equals: [
                 #"took_seconds_bucket{le="5e-05"} 0"#, #"took_seconds_bucket{le="0.3"} 1"#,
                 #"took_seconds_bucket{le="60"} 1"#, #"took_seconds_bucket{le="+Inf"} 1"#,
             ])
         let most = PrometheusRegistry(buckets: (1...31).map(Double.init)).histogram("took_seconds", help: "Time.")
         for seconds: UInt64 in [31, 32] { most.record(nanoseconds: seconds * 1_000_000_000) }
-        #expect(most.snapshot().bounds.last == 31)
-        #expect(most.snapshot().cumulative.suffix(3) == [0, 1, 2])
-        #expect(most.count == 2)
+        expect(most.snapshot().bounds.last, equals: 31)
+        expect(most.snapshot().cumulative.suffix(3), equals: [0, 1, 2])
+        expect(most.count, equals: 2)
     }
 }

@@ -16,14 +16,14 @@ struct RecordFinishedTests {
                 "read", kind: .client, start: 1_000, end: 3_000, attributes: ["a": 1], isError: true)
             return outer.context
         }
-        let span = try #require(collector.all.first)
-        #expect(span.name == "read")
-        #expect(span.kind == .client)
-        #expect(span.parentSpanID == context.traceContext?.spanID)
-        #expect(span.context.traceID == context.traceContext?.traceID)
-        #expect((span.startNanoseconds, span.endNanoseconds) == (1_000, 3_000))
-        #expect(span.attributes.get("a") == .int64(1))
-        #expect(span.status?.code == .error)
+        let span = try require(collector.all.first)
+        expect(span.name, equals: "read")
+        expect(span.kind, equals: .client)
+        expect(span.parentSpanID, equals: context.traceContext?.spanID)
+        expect(span.context.traceID, equals: context.traceContext?.traceID)
+        expect((span.startNanoseconds, span.endNanoseconds) == (1_000, 3_000))
+        expect(span.attributes.get("a"), equals: .int64(1))
+        expect(span.status?.code, equals: .error)
     }
 
     @Test("Without a sampled current trace no span is created")
@@ -33,6 +33,6 @@ struct RecordFinishedTests {
         W3CTracer(sampler: .alwaysOff, exporter: collector).withSpan("outer") { _ in
             always.recordFinished("read", kind: .client, start: 1, end: 2)
         }
-        #expect(collector.all.isEmpty)
+        expect(empty: collector.all)
     }
 }

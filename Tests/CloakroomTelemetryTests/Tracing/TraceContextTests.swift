@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import CloakroomTelemetry
@@ -25,11 +26,11 @@ struct TraceContextTests {
             ("fe-\(trace)-\(span)-00-", 0x00),
         ] as [(String, UInt8)])
     func valid(text: String, flags: UInt8) throws {
-        let context = try #require(parse(text))
-        #expect(context.traceID.description == Self.trace)
-        #expect(context.spanID == 0x00f0_67aa_0ba9_02b7)
-        #expect(context.flags == flags)
-        #expect(context.isSampled == (flags & 1 == 1))
+        let context = try require(parse(text))
+        expect(context.traceID.description, equals: Self.trace)
+        expect(context.spanID, equals: 0x00f0_67aa_0ba9_02b7)
+        expect(context.flags, equals: flags)
+        expect(context.isSampled, equals: (flags & 1 == 1))
     }
 
     @Test(
@@ -44,7 +45,7 @@ struct TraceContextTests {
             "00-\(trace)g-\(span)-01", "0-\(trace)-\(span)-001", "00-é\(trace.dropFirst(2))-\(span)-01",
         ])
     func invalid(text: String) {
-        #expect(parse(text) == nil)
+        expect(parse(text), equals: nil)
     }
 
     @Test("Rendered values are version 00 and are parsed back unchanged")
@@ -52,11 +53,11 @@ struct TraceContextTests {
         let ids = TraceIDSource()
         for flags: UInt8 in [0, 1, 2, 3] {
             let context = TraceContext(traceID: ids.next128(), spanID: ids.next64(), flags: flags)
-            #expect(context.traceparentText.utf8.count == TraceContext.traceparentLength)
-            #expect(parse(context.traceparentText) == context)
+            expect(context.traceparentText.utf8.count, equals: TraceContext.traceparentLength)
+            expect(parse(context.traceparentText), equals: context)
         }
         let known = TraceContext(traceID: ID128(high: 1, low: 0xab), spanID: 0x0f, flags: 1)
-        #expect(known.traceparentText == "00-000000000000000100000000000000ab-000000000000000f-01")
+        expect(known.traceparentText, equals: "00-000000000000000100000000000000ab-000000000000000f-01")
     }
 
     @Test("Ids are never zero and do not repeat, also across concurrent threads")
@@ -66,8 +67,8 @@ struct TraceContextTests {
             for _ in 0..<4 { group.addTask { (0..<2_000).map { _ in source.next128() } } }
             return await group.reduce(into: Set<ID128>()) { $0.formUnion($1) }
         }
-        #expect(made.count == 8_000)
-        #expect(!made.contains { $0.isZero || $0.low == 0 })
-        #expect(Set((0..<8_000).map { _ in source.next64() }).count == 8_000)
+        expect(made.count, equals: 8_000)
+        expect(!made.contains { $0.isZero || $0.low == 0 })
+        expect(Set((0..<8_000).map { _ in source.next64() }).count, equals: 8_000)
     }
 }

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -17,10 +18,10 @@ struct TraceSamplerTests {
             let plain = TraceSampler(SamplerConfiguration(root: configuration, isParentBased: false))
             let following = TraceSampler(SamplerConfiguration(root: configuration, isParentBased: true))
             for sampled in [true, false] {
-                #expect(plain.isSampled(traceID: id, parent: parent(sampled: sampled)) == root)
-                #expect(following.isSampled(traceID: id, parent: parent(sampled: sampled)) == sampled)
+                expect(plain.isSampled(traceID: id, parent: parent(sampled: sampled)), equals: root)
+                expect(following.isSampled(traceID: id, parent: parent(sampled: sampled)), equals: sampled)
             }
-            #expect(following.isSampled(traceID: id, parent: nil) == root)
+            expect(following.isSampled(traceID: id, parent: nil), equals: root)
         }
     }
 
@@ -35,23 +36,24 @@ struct TraceSamplerTests {
     @Test("The lower 64 bits of the trace id decide, as in the other SDKs")
     func boundary() {
         let half = TraceSampler.traceIDRatio(0.5)
-        #expect(half.isSampled(traceID: ID128(high: .max, low: (1 << 63) - 1), parent: nil))
-        #expect(!half.isSampled(traceID: ID128(high: 0, low: 1 << 63), parent: nil))
-        #expect(TraceSampler.traceIDRatio(1).isSampled(traceID: ID128(high: 0, low: .max), parent: nil))
-        #expect(!TraceSampler.traceIDRatio(0).isSampled(traceID: ID128(high: 1, low: 0), parent: nil))
-        #expect(!TraceSampler.traceIDRatio(.nan).isSampled(traceID: id, parent: nil))
+        expect(half.isSampled(traceID: ID128(high: .max, low: (1 << 63) - 1), parent: nil))
+        expect(!half.isSampled(traceID: ID128(high: 0, low: 1 << 63), parent: nil))
+        expect(TraceSampler.traceIDRatio(1).isSampled(traceID: ID128(high: 0, low: .max), parent: nil))
+        expect(!TraceSampler.traceIDRatio(0).isSampled(traceID: ID128(high: 1, low: 0), parent: nil))
+        expect(!TraceSampler.traceIDRatio(.nan).isSampled(traceID: id, parent: nil))
     }
 
     @Test("The configured ratio is used by ratio samplers only, and is clamped to 0...1")
     func configurations() {
-        #expect(TraceSampler(SamplerConfiguration(root: .alwaysOn, ratio: 0, isParentBased: false)) == .alwaysOn)
-        #expect(TraceSampler(SamplerConfiguration(root: .alwaysOff, ratio: 1, isParentBased: false)) == .alwaysOff)
-        #expect(
-            TraceSampler(SamplerConfiguration(root: .traceIDRatio, ratio: 0.5, isParentBased: false))
-                == .traceIDRatio(0.5))
-        #expect(TraceSampler(SamplerConfiguration()) == .traceIDRatio(0.01).parentBased)
+        expect(TraceSampler(SamplerConfiguration(root: .alwaysOn, ratio: 0, isParentBased: false)), equals: .alwaysOn)
+        expect(TraceSampler(SamplerConfiguration(root: .alwaysOff, ratio: 1, isParentBased: false)), equals: .alwaysOff)
+        expect(
+            TraceSampler(SamplerConfiguration(root: .traceIDRatio, ratio: 0.5, isParentBased: false)),
+            equals: .traceIDRatio(0.5))
+        expect(TraceSampler(SamplerConfiguration()), equals: .traceIDRatio(0.01).parentBased)
         for (ratio, inside) in [(1.1, 1.0), (-0.1, 0), (.nan, 0)] {
-            #expect(TraceSampler(SamplerConfiguration(ratio: ratio, isParentBased: false)) == .traceIDRatio(inside))
+            expect(
+                TraceSampler(SamplerConfiguration(ratio: ratio, isParentBased: false)), equals: .traceIDRatio(inside))
         }
     }
 }

@@ -27,7 +27,7 @@ struct SegmentationTests {
             $0.error == nil && $0.leftover.isEmpty && $0.messages.allSatisfy { !$0.hasSuffix("…") }
         }
         let bytes = complete.flatMap(\.bytes)
-        #expect(MessageReader.read(bytes, .requests).messages == complete.flatMap(\.messages))
+        expect(MessageReader.read(bytes, .requests).messages, equals: complete.flatMap(\.messages))
         check(bytes, .requests)
     }
 
@@ -43,13 +43,13 @@ struct SegmentationTests {
     private func check(_ bytes: [UInt8], _ direction: MessageReader.Direction, limits: HeadLimits = HeadLimits()) {
         let whole = MessageReader.read(bytes, direction, limits: limits)
         let single = MessageReader.read(bytes, direction, limits: limits, cuts: Array(bytes.indices))
-        #expect(single == whole, "byte by byte")
+        expect(single, equals: whole, "byte by byte")
         for seed in UInt64(0)..<24 {
             var generator = SeededGenerator(seed: seed)
             let cuts = ChunkBoundaries.random(in: bytes.count, using: &generator)
             let pieces = MessageReader.read(
                 bytes, direction, limits: limits, cuts: cuts, discards: seed.isMultiple(of: 2))
-            #expect(pieces == whole, "seed \(seed), cut at \(cuts)")
+            expect(pieces, equals: whole, "seed \(seed), cut at \(cuts)")
         }
     }
 }

@@ -1,5 +1,6 @@
 import Foundation
 import FuzzTargets
+import TestSupport
 import Testing
 
 /// The fuzzing options of the environment.
@@ -55,7 +56,7 @@ struct FuzzCase {
 
     init(of target: FuzzTarget) throws {
         url = FileManager.default.temporaryDirectory.appendingPathComponent("cloakroom-fuzz-last-\(target.name)")
-        try #require(FileManager.default.createFile(atPath: url.path, contents: nil))
+        try require(FileManager.default.createFile(atPath: url.path, contents: nil))
         file = try FileHandle(forWritingTo: url)
         print("fuzzing \(target.name): if the process crashes, \(url.path) contains the input")
     }

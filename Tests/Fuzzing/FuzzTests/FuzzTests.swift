@@ -1,5 +1,6 @@
 import FoundationEssentials
 import FuzzTargets
+import TestSupport
 import Testing
 
 /// Checks the corpus and mutations of it. `CLOAKROOM_FUZZ_SECONDS` sets the time for each target, by default 0.5 s;
@@ -10,7 +11,7 @@ struct FuzzTests {
     @Test("Every input of the corpus satisfies the invariants of its target", arguments: FuzzTarget.all)
     func corpus(_ target: FuzzTarget) throws {
         let inputs = try Corpus.inputs(of: target)
-        #expect(!inputs.isEmpty)
+        expect(!inputs.isEmpty)
         for (name, bytes) in inputs {
             if let violation = violation(of: target, bytes) { Issue.record("\(name): \(violation)") }
         }
@@ -18,7 +19,7 @@ struct FuzzTests {
 
     @Test("Every folder of the corpus belongs to a target")
     func directories() throws {
-        #expect(try Corpus.directories() == FuzzTarget.all.map(\.name).sorted())
+        try expect(Corpus.directories(), equals: FuzzTarget.all.map(\.name).sorted())
     }
 
     @Test("Mutations of the corpus satisfy the invariants for the configured time", arguments: FuzzTarget.all)
@@ -80,8 +81,8 @@ struct FuzzTests {
 
     @Test("The input in CLOAKROOM_FUZZ_INPUT satisfies its invariants", .enabled(if: FuzzSettings.current.input != nil))
     func replay() throws {
-        let (target, bytes) = try #require(FuzzSettings.current.input)
-        #expect(violation(of: target, bytes) == nil)
+        let (target, bytes) = try require(FuzzSettings.current.input)
+        expect(violation(of: target, bytes), equals: nil)
     }
 
     @Test("The same seed gives the same mutations, another seed gives others")
@@ -91,8 +92,8 @@ struct FuzzTests {
             let mutations = Mutations(of: corpus, words: [Array("a".utf8)], seed: seed)
             return (0..<50).map(mutations.input)
         }
-        #expect(inputs(1) == inputs(1))
-        #expect(inputs(1) != inputs(2))
+        expect(inputs(1), equals: inputs(1))
+        expect(inputs(1) != inputs(2))
     }
 
     private func violation(of target: FuzzTarget, _ bytes: [UInt8]) -> String? {

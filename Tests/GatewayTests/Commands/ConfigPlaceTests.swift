@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import cloakroom
@@ -6,9 +7,9 @@ import Testing
 struct ConfigPlaceTests {
     @Test("An argument names a file; a hyphen is standard input; both without a check whether there is a file")
     func named() throws {
-        #expect(try ConfigPlace.find("a.yaml", exists: { _ in false }) == .file("a.yaml"))
-        #expect(try ConfigPlace.find("-", exists: { _ in true }) == .standardInput)
-        #expect(try ConfigPlace.find("./-", exists: { _ in true }) == .file("./-"))
+        try expect(ConfigPlace.find("a.yaml", exists: { _ in false }), equals: .file("a.yaml"))
+        try expect(ConfigPlace.find("-", exists: { _ in true }), equals: .standardInput)
+        try expect(ConfigPlace.find("./-", exists: { _ in true }), equals: .file("./-"))
     }
 
     @Test(
@@ -18,7 +19,7 @@ struct ConfigPlaceTests {
             (["/etc/cloakroom/cloakroom.yaml"], "/etc/cloakroom/cloakroom.yaml"),
         ])
     func defaults(_ existing: [String], _ expected: String) throws {
-        #expect(try ConfigPlace.find(nil, exists: existing.contains, isForeign: { _ in false }) == .file(expected))
+        try expect(ConfigPlace.find(nil, exists: existing.contains, isForeign: { _ in false }), equals: .file(expected))
     }
 
     @Test("A default file that another user could have written is an error; a named one is used")
@@ -26,20 +27,21 @@ struct ConfigPlaceTests {
         let error = #expect(throws: (any Error).self) {
             try ConfigPlace.find(nil, exists: { _ in true }, isForeign: { $0 == "./cloakroom.yaml" })
         }
-        #expect(
-            error.map { "\($0)" } == "./cloakroom.yaml could have been written by another user"
+        expect(
+            error.map { "\($0)" },
+            equals: "./cloakroom.yaml could have been written by another user"
                 + " (write --config ./cloakroom.yaml if it is the one to use)")
-        #expect(
-            try ConfigPlace.find("./cloakroom.yaml", exists: { _ in true }, isForeign: { _ in true })
-                == .file("./cloakroom.yaml"))
+        try expect(
+            ConfigPlace.find("./cloakroom.yaml", exists: { _ in true }, isForeign: { _ in true }),
+            equals: .file("./cloakroom.yaml"))
     }
 
     @Test("Without an argument and a default file, the error names both files, another way, and how to begin")
     func nothing() throws {
         let error = #expect(throws: (any Error).self) { try ConfigPlace.find(nil, exists: { _ in false }) }
-        #expect(
-            error.map { "\($0)" }
-                == "no configuration: neither ./cloakroom.yaml nor /etc/cloakroom/cloakroom.yaml exists"
+        expect(
+            error.map { "\($0)" },
+            equals: "no configuration: neither ./cloakroom.yaml nor /etc/cloakroom/cloakroom.yaml exists"
                 + " (write FILE or --config FILE; cloakroom init creates one,"
                 + " and cloakroom-demo runs an example without one)")
     }

@@ -3,6 +3,7 @@ import CloakroomCore
 import CloakroomIdentity
 import CloakroomTelemetry
 import Foundation
+import TestSupport
 import Testing
 
 @testable import cloakroom
@@ -38,8 +39,9 @@ struct RejectionReportTests {
             #""app":"shop","bound":true,"decision":"forbidden","host":"a.example","time":"2026-01-01T00:00:00.005Z""#,
             #","code":"missing_claim","claim":"groups","attempts":"""#
         ).text
-        #expect(
-            text == """
+        expect(
+            text,
+            equals: """
                 request     GET /a
                 time        2026-01-01T00:00:00.005Z
                 status      401
@@ -95,8 +97,8 @@ struct RejectionReportTests {
         ])
     func reasons(request: String, more: String, reason: String) throws {
         let report = try Self.report(request, more)
-        #expect(report.reason == reason)
-        #expect((report.cause == "Not known") == (reason == "new"))
+        expect(report.reason, equals: reason)
+        expect((report.cause == "Not known"), equals: (reason == "new"))
     }
 
     @Test(
@@ -115,9 +117,9 @@ struct RejectionReportTests {
     func calls(kind: TokenClientError.Kind, call: TokenClientError.Operation, remedy: String) throws {
         let failure = LoginFailure(TokenClientError(kind, in: call))
         let report = try Self.login(failure.effects.code.rawValue, failure.logged, at: call.rawValue)
-        #expect(report.reason == failure.logged && report.remedy.hasPrefix(remedy), "\(report.text)")
-        let step = try #require(RejectionAdvice.loginSteps[call.rawValue])
-        #expect(report.text.contains("\nsign-in     failed at \(step)\n"), "\(report.text)")
+        expect(report.reason == failure.logged && report.remedy.hasPrefix(remedy), "\(report.text)")
+        let step = try require(RejectionAdvice.loginSteps[call.rawValue])
+        expect(report.text.contains("\nsign-in     failed at \(step)\n"), "\(report.text)")
     }
 
     @Test("Every reason of a failed sign-in at a provider has a row of its own")
@@ -144,29 +146,30 @@ struct RejectionReportTests {
         }
         for failure in failures {
             let reasons = RejectionAdvice.loginReasons(failure.effects.code.rawValue, failure.logged)
-            #expect(RejectionAdvice.of(reasons).reason.contains(" "), "\(reasons)")
+            expect(RejectionAdvice.of(reasons).reason.contains(" "), "\(reasons)")
         }
     }
 
     @Test("Without the request, the error states how many there are and since when; another program is an error")
     func notFound() {
-        #expect(
-            Self.message(#"{"held":7,"since":"2026-01-01T00:00:00.005Z"}"#)
-                == "no rejected or failed request \(Self.id): the gateway holds 7, the oldest of 2026-01-01T00:00:00.005Z"
+        expect(
+            Self.message(#"{"held":7,"since":"2026-01-01T00:00:00.005Z"}"#),
+            equals:
+                "no rejected or failed request \(Self.id): the gateway holds 7, the oldest of 2026-01-01T00:00:00.005Z"
                 + " (search the log: it was forwarded, is older, or was sent to another gateway)")
         for other in ["", "[]", "{}", "{\"held\":\"7\"}", "\u{1B}[2J", "{\"held\":7}x"] {
-            #expect(Self.message(other) == "the response is not that of a gateway of this version")
+            expect(Self.message(other), equals: "the response is not that of a gateway of this version")
         }
-        #expect(Self.message(#"{"held":1e300}"#).contains("holds 0 ("))
+        expect(Self.message(#"{"held":1e300}"#).contains("holds 0 ("))
     }
 
     @Test("Texts of a client or of another program cannot control the terminal, and are bounded")
     func hostile() throws {
         let text = #"\u001b[2J\u202e\n"# + String(repeating: "x", count: 5_000)
         let report = try Self.report("\"host\":\"\(text)\",\"decision\":\"\(text)\"", ",\"code\":\"\(text)\"")
-        #expect(!report.text.unicodeScalars.contains { $0 == "\u{1B}" || $0 == "\u{202E}" })
-        #expect(report.text.split(separator: "\n").allSatisfy { $0.unicodeScalars.count < 1_000 })
-        #expect(report.reportDocument.hasPrefix("{"))
+        expect(!report.text.unicodeScalars.contains { $0 == "\u{1B}" || $0 == "\u{202E}" })
+        expect(report.text.split(separator: "\n").allSatisfy { $0.unicodeScalars.count < 1_000 })
+        expect(report.reportDocument.hasPrefix("{"))
     }
 
     // MARK: - The document
@@ -193,11 +196,11 @@ struct RejectionReportTests {
     @Test("Cause and remedy are those of the row of Troubleshooting.md", arguments: RejectionAdvice.table.keys.sorted())
     func row(reason: String) throws {
         let lines = try Self.lines()
-        let advice = try #require(RejectionAdvice.table[reason])
+        let advice = try require(RejectionAdvice.table[reason])
         let texts = [advice.cause.lowercased(), advice.remedy.lowercased()]
         if Self.withoutRow.contains(reason) {
             let text = lines.joined(separator: " ").split(separator: " ").joined(separator: " ")
-            for part in texts { #expect(text.contains(part), "\(part)") }
+            for part in texts { expect(text.contains(part), "\(part)") }
         } else {
             let rows = lines.filter { line in
                 let words = line.split { $0 == " " || $0 == "," }
@@ -206,14 +209,14 @@ struct RejectionReportTests {
                         words.contains { $0 == part || part.hasSuffix(":") && $0.hasPrefix(part) }
                     }
             }
-            #expect(rows.contains { row in texts.allSatisfy { row.contains($0) } }, "\(texts)")
+            expect(rows.contains { row in texts.allSatisfy { row.contains($0) } }, "\(texts)")
         }
         let words = reason.split(separator: " ").map(String.init)
         let report =
             words.count == 1
             ? try Self.report("\"decision\":\"undecided\",\"error\":\"\(reason)\"")
             : try Self.login(words[0], words[1] == "token" ? "wrong_nonce" : words[1])
-        #expect(report.text.hasSuffix("\ncause       \(advice.cause)\nremedy      \(advice.remedy)\n"))
+        expect(report.text.hasSuffix("\ncause       \(advice.cause)\nremedy      \(advice.remedy)\n"))
     }
 
     @Test("Every reason of a 401, every error and every code that clients can get is explained")
@@ -226,7 +229,7 @@ struct RejectionReportTests {
             UnauthorizedReason.allCases.map(\.rawValue) + ExchangeErrorType.allCases.map { "\($0.label)" }
             + ProblemCode.allCases.map(\.rawValue)
         for reason in reasons where !unexplained.contains(reason) {
-            #expect(RejectionAdvice.table[reason] != nil, "\(reason)")
+            expect(RejectionAdvice.table[reason] != nil, "\(reason)")
         }
     }
 }

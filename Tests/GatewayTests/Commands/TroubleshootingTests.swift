@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 @Suite("Each row of Troubleshooting.md is provoked by a test")
@@ -145,7 +146,7 @@ struct TroubleshootingTests {
                 $0.trimmingCharacters(in: .whitespaces)
             }
             if index + 1 < lines.count, lines[index + 1].hasPrefix("| ---") {
-                count = try #require(cells.firstIndex { titles.contains($0) }, "\(line)")
+                count = try require(cells.firstIndex { titles.contains($0) }, "\(line)")
             } else if line.hasPrefix("|"), !line.hasPrefix("| ---") {
                 rows.append(shortened(cells.prefix(count).joined(separator: " | ")))
             }
@@ -160,7 +161,7 @@ struct TroubleshootingTests {
     /// The files of all tests by their name.
     private static func files() throws -> [String: [String]] {
         let folder = root.appending(path: "Tests")
-        let paths = try #require(FileManager.default.enumerator(at: folder, includingPropertiesForKeys: nil))
+        let paths = try require(FileManager.default.enumerator(at: folder, includingPropertiesForKeys: nil))
         var files: [String: [String]] = [:]
         for case let url as URL in paths where url.pathExtension == "swift" {
             files[url.deletingPathExtension().lastPathComponent, default: []].append(
@@ -173,12 +174,12 @@ struct TroubleshootingTests {
     func complete() throws {
         let entries = Self.provoked.split(separator: "\n").map { $0.split(separator: " = ").map(String.init) }
         let rows = try Self.rows()
-        #expect(entries.map { Self.shortened($0[0]) } == rows)
+        expect(entries.map { Self.shortened($0[0]) }, equals: rows)
         let files = try Self.files()
         for entry in entries {
             let name = entry[1].split(separator: ".").map(String.init)
             let tests = (files[name[0]] ?? []).flatMap { $0.split(separator: "@Test").dropFirst() }
-            #expect(tests.contains { $0.contains("func \(name[1])(") }, "\(entry[0]): \(entry[1])")
+            expect(tests.contains { $0.contains("func \(name[1])(") }, "\(entry[0]): \(entry[1])")
         }
     }
 }

@@ -30,19 +30,19 @@ struct IdentityCallRecorderTests {
         for _ in 0..<3 { recorder.identityCallFailed(Self.failure()) }
         recorder.identityCallFailed(Self.failure(.user, .identity("company")))
         let lines = log.lines("event", "identity_call_failed")
-        #expect(lines.count == 2)
-        let line = try #require(lines.first)
+        expect(lines.count, equals: 2)
+        let line = try require(lines.first)
         for (key, value) in [
             ("level", "warning"), ("call", "sign_in"), ("upstream", "api"), ("method", "POST"),
             ("server", "api.test:443"), ("path", "/auth"), ("status", "200"), ("reason", "member_missing"),
             ("key", "signIn.accessToken"), ("expected", "token"), ("duration_ms", "12"), ("suppressed", "0"),
             ("hint", "set signIn.accessToken to the member that has the token"),
         ] {
-            #expect(line[key] == value, "\(key)")
+            expect(line[key], equals: value, "\(key)")
         }
-        #expect(line["found"]?.contains("access") == true)
-        #expect(lines.last?["identity"] == "company")
-        #expect(lines.last?["upstream"] == nil)
+        expect(line["found"]?.contains("access"), equals: true)
+        expect(lines.last?["identity"], equals: "company")
+        expect(lines.last?["upstream"], equals: nil)
     }
 
     @Test("The last 20 failures are kept, the newest first")
@@ -53,8 +53,8 @@ struct IdentityCallRecorderTests {
             failure.status = status
             recorder.identityCallFailed(failure)
         }
-        #expect(recorder.failures.map(\.status) == (510..<530).reversed().map { $0 })
-        #expect(recorder.failures.first?.time == WallTime(seconds: 1_000))
+        expect(recorder.failures.map(\.status), equals: (510..<530).reversed().map { $0 })
+        expect(recorder.failures.first?.time, equals: WallTime(seconds: 1_000))
     }
 
     @Test("Attempts are counted with the labels of requests to an upstream")
@@ -76,7 +76,7 @@ struct IdentityCallRecorderTests {
             #"call="keys",error_type="upstream_timeout",http_request_method="POST",http_response_status_code="","#
                 + #"identity="company",server_address="api.test",server_port="443",upstream="company""#,
         ] {
-            #expect(text.contains("http_client_request_duration_seconds_count{\(labels)} 1\n"), "\(labels)")
+            expect(text.contains("http_client_request_duration_seconds_count{\(labels)} 1\n"), "\(labels)")
         }
     }
 }

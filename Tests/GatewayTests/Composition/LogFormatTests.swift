@@ -1,5 +1,6 @@
 import CloakroomCore
 import CloakroomTelemetry
+import TestSupport
 import Testing
 
 @testable import cloakroom
@@ -16,6 +17,6 @@ struct LogFormatTests {
     ) {
         var configuration = GatewayConfiguration.defaults
         configuration.logging.format = configured
-        #expect(TelemetrySettings(configuration, isTerminal: isTerminal).logFormat == expected)
+        expect(TelemetrySettings(configuration, isTerminal: isTerminal).logFormat, equals: expected)
     }
 }

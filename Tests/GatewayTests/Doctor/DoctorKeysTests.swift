@@ -1,5 +1,6 @@
 import CloakroomCore
 import NIOCore
+import TestSupport
 import Testing
 
 @testable import cloakroom
@@ -18,16 +19,16 @@ struct DoctorKeysTests {
                 targetKey: "identities.a.issuer", tls: nil, tlsKey: "identities.a.tls", tlsKeys: keys,
                 limit: .seconds(1)
             ).explain(ChannelError.eof, [], name: "127.0.0.1", in: &step)
-            #expect(step.changes.map(\.key) == expected)
+            expect(step.changes.map(\.key), equals: expected)
         }
     }
 
     @Test("Without a user of the store, its password is to be changed")
     func password() {
         var configuration = GatewayConfiguration.defaults.session
-        #expect(StoreDiagnosis(configuration: configuration).key(.noAuth) == "session.valkey.passwordFile")
+        expect(StoreDiagnosis(configuration: configuration).key(.noAuth), equals: "session.valkey.passwordFile")
         configuration.valkey.user = "cloakroom"
-        #expect(StoreDiagnosis(configuration: configuration).key(.noAuth) == "session.valkey.user")
-        #expect(StoreDiagnosis(configuration: configuration).key(.noPermission) == "session.valkey.user")
+        expect(StoreDiagnosis(configuration: configuration).key(.noAuth), equals: "session.valkey.user")
+        expect(StoreDiagnosis(configuration: configuration).key(.noPermission), equals: "session.valkey.user")
     }
 }

@@ -36,31 +36,31 @@ struct SignInAdviceTests {
 
     @Test("After each rejection the names of keys in the request may be wrong", arguments: [400, 401, 403])
     func members(status: Int) {
-        #expect(signIn(status, .json).count { $0 == "members" } == 1)
-        #expect(signIn(status, .form).count { $0 == "members" } == 1)
-        #expect(signIn(status, .basic).contains("members") == (status == 400))
+        expect(signIn(status, .json).count { $0 == "members" }, equals: 1)
+        expect(signIn(status, .form).count { $0 == "members" }, equals: 1)
+        expect(signIn(status, .basic).contains("members"), equals: (status == 400))
     }
 
     @Test("A response with a token, but without the sign of success, has one key to change")
     func success() {
         let changes = { (body: String) in signIn(200, .json, body, success: .init(path: "ok")) }
-        #expect(changes(#"{"accessToken":"a"}"#) == ["success"])
-        #expect(changes(#"{"ok":false}"#) == ["success", "credentials", "members"])
+        expect(changes(#"{"accessToken":"a"}"#), equals: ["success"])
+        expect(changes(#"{"ok":false}"#), equals: ["success", "credentials", "members"])
     }
 
     @Test("Odd names of both tokens are reported at once, and a usual one is proposed")
     func bothTokens() {
-        #expect(signIn(200, .json, #"{"session_key":"a","again":"b"}"#) == ["accessToken", "refreshToken"])
-        #expect(signIn(200, .json, #"{"session_key":"a","refreshToken":"b"}"#) == ["accessToken"])
+        expect(signIn(200, .json, #"{"session_key":"a","again":"b"}"#), equals: ["accessToken", "refreshToken"])
+        expect(signIn(200, .json, #"{"session_key":"a","refreshToken":"b"}"#), equals: ["accessToken"])
     }
 
     @Test("The scheme that the API asks for, or the field to check")
     func scheme() {
-        #expect(
+        expect(
             changes(challenge: "Token").contains(
                 "upstreams.api.bearer.scheme: write Token, which the API asks for; Bearer is configured"))
         for challenge in [nil, "bearer", "Basic"] {
-            #expect(
+            expect(
                 changes(challenge: challenge).contains(
                     "upstreams.api.bearer.header: Authorization is configured; check the field and the scheme that the API"
                         + " expects"))
@@ -75,11 +75,11 @@ struct SignInAdviceTests {
         ] {
             step.changes = Array(repeating: .init("key", "write it"), count: count)
             let report = DoctorReport(sections: [.init(identity: "api", kind: "upstream", steps: [step])])
-            #expect(report.passed && report.text.hasSuffix("\n\(summary)\n"), "\(report.text)")
+            expect(report.passed && report.text.hasSuffix("\n\(summary)\n"), "\(report.text)")
         }
         step.fail("no", .init("key", "write it"))
         let report = DoctorReport(sections: [.init(identity: "api", kind: "upstream", steps: [step])])
-        #expect(report.text.hasSuffix("\n1 step did not pass\n"), "\(report.text)")
+        expect(report.text.hasSuffix("\n1 step did not pass\n"), "\(report.text)")
     }
 
     @Test("A step that is undecided is no failure, and the summary does not state that it passed")
@@ -90,7 +90,7 @@ struct SignInAdviceTests {
         ] {
             let steps = [DoctorStep("keys", .passed), DoctorStep("client", outcome)]
             report.sections = [.init(identity: "company", kind: "provider", steps: steps)]
-            #expect(report.passed && report.text.hasSuffix("\n\(summary)\n"), "\(report.text)")
+            expect(report.passed && report.text.hasSuffix("\n\(summary)\n"), "\(report.text)")
         }
     }
 }

@@ -1,5 +1,6 @@
 import CloakroomConfig
 import CloakroomCore
+import TestSupport
 import Testing
 
 @testable import cloakroom
@@ -8,12 +9,12 @@ import Testing
 struct StarterConfigurationTests {
     @Test("A call is a method and a path, or a path")
     func calls() throws {
-        let both = try #require(StarterConfiguration.Call("post  /login", method: "GET"))
-        #expect(both.method == "POST" && both.path == "/login")
-        let path = try #require(StarterConfiguration.Call("/me", method: "GET"))
-        #expect(path.method == "GET" && path.path == "/me")
+        let both = try require(StarterConfiguration.Call("post  /login", method: "GET"))
+        expect(both.method == "POST" && both.path == "/login")
+        let path = try require(StarterConfiguration.Call("/me", method: "GET"))
+        expect(path.method == "GET" && path.path == "/me")
         for text in ["", "POST", "POST login", "POST /a /b", "https://api.example.com/login"] {
-            #expect(StarterConfiguration.Call(text, method: "POST") == nil, "\(text)")
+            expect(StarterConfiguration.Call(text, method: "POST"), equals: nil, "\(text)")
         }
     }
 
@@ -30,12 +31,12 @@ struct StarterConfigurationTests {
         for line in [
             #"targets: ["https://api.example.com\"\u000a"]"#, #"path: "/ab:#c""#, #"name: "yes""#,
             #"password: "pass word\\""#, "accessToken: data.token",
-        ] { #expect(lines.contains(line[...]), "\(line)") }
+        ] { expect(lines.contains(line[...]), "\(line)") }
     }
 
     @Test("What init writes for each kind of sign-in is valid, and a session is required where one is possible")
     func kinds() throws {
-        let call = try #require(StarterConfiguration.Call("/api/login", method: "POST"))
+        let call = try require(StarterConfiguration.Call("/api/login", method: "POST"))
         let kinds: [(signIn: StarterConfiguration.Call?, issuer: String?)] = [
             (call, nil), (nil, "https://id.example.com"), (nil, nil),
         ]
@@ -45,14 +46,14 @@ struct StarterConfigurationTests {
                 starter.files = files
                 starter.issuer = issuer
                 starter.expiresIn = "data.ttl"
-                #expect(starter.problem == nil, "\(starter.yaml)")
+                expect(starter.problem, equals: nil, "\(starter.yaml)")
                 let configuration = try starter.load().configuration
-                let api = try #require(configuration.routes.first { $0.name == "api" })
-                #expect(api.requiresAuthorization == (signIn != nil || issuer != nil))
-                #expect("\(api.pattern)" == (files == nil ? "/*" : "/api/*"))
-                #expect(configuration.routes.compactMap(\.files?.root).count == (files == nil ? 0 : 1))
-                #expect(configuration.upstreams.first?.signIn?.expiresIn == (signIn == nil ? nil : "data.ttl"))
-                #expect(configuration.providers.map(\.issuer) == (issuer.map { [$0] } ?? []))
+                let api = try require(configuration.routes.first { $0.name == "api" })
+                expect(api.requiresAuthorization, equals: (signIn != nil || issuer != nil))
+                expect("\(api.pattern)", equals: (files == nil ? "/*" : "/api/*"))
+                expect(configuration.routes.compactMap(\.files?.root).count, equals: (files == nil ? 0 : 1))
+                expect(configuration.upstreams.first?.signIn?.expiresIn, equals: (signIn == nil ? nil : "data.ttl"))
+                expect(configuration.providers.map(\.issuer), equals: (issuer.map { [$0] } ?? []))
             }
         }
     }
@@ -62,13 +63,13 @@ struct StarterConfigurationTests {
         var starter = StarterConfiguration(
             upstream: "http://127.0.0.1:9000",
             signIn: StarterConfiguration.Call("/auth", method: "POST"))
-        #expect(!starter.yaml.contains("apiToken"))
+        expect(!starter.yaml.contains("apiToken"))
         starter.apiToken = .file("secrets/api-token")
-        #expect(starter.yaml.contains("valueFile: secrets/api-token\n"))
-        #expect(starter.yaml.contains("inject: [apiToken, bearer]"))
+        expect(starter.yaml.contains("valueFile: secrets/api-token\n"))
+        expect(starter.yaml.contains("inject: [apiToken, bearer]"))
         starter.apiToken = .environment
-        #expect(!starter.yaml.contains("value: "))
-        #expect(starter.yaml.contains(StarterConfiguration.apiTokenVariable))
+        expect(!starter.yaml.contains("value: "))
+        expect(starter.yaml.contains(StarterConfiguration.apiTokenVariable))
     }
 
     @Test(
@@ -81,12 +82,12 @@ struct StarterConfigurationTests {
         var starter = StarterConfiguration(
             upstream: "https://api.example.com", signIn: StarterConfiguration.Call("/login", method: "POST"))
         starter.setBearer(text)
-        let bearer = try #require(try starter.load().configuration.upstreams.first?.bearer)
-        #expect(bearer.header == header && bearer.scheme == scheme)
-        #expect(starter.yaml.contains("bearer:\n") == !bearer.isDefault)
+        let bearer = try require(starter.load().configuration.upstreams.first?.bearer)
+        expect(bearer.header == header && bearer.scheme == scheme)
+        expect(starter.yaml.contains("bearer:\n"), equals: !bearer.isDefault)
         var again = starter
         again.setBearer(starter.bearerText)
-        #expect(again == starter)
+        expect(again, equals: starter)
     }
 
     @Test(
@@ -103,9 +104,9 @@ struct StarterConfigurationTests {
         let routes = try starter.load().configuration.routes
         // Only paths below /api lead to the API.
         for route in routes where route.files == nil {
-            #expect("\(route.pattern)".hasPrefix("/api/"))
-            #expect((route.rewrite != nil) == (path == "/x"), "\(route.name)")
+            expect("\(route.pattern)".hasPrefix("/api/"))
+            expect((route.rewrite != nil), equals: (path == "/x"), "\(route.name)")
         }
-        #expect(routes.map(\.name) == (user == nil ? [] : ["user"]) + ["app", "api"])
+        expect(routes.map(\.name), equals: (user == nil ? [] : ["user"]) + ["app", "api"])
     }
 }

@@ -20,8 +20,8 @@ struct StarterFileTests {
         let directory = try TemporaryDirectory()
         let path = directory.path(of: "cloakroom.yaml")
         try StarterFile.publish(directory.path(of: "draft"), text, as: path, makeLink: noLinks)
-        #expect(FileManager.default.contents(atPath: path) == text)
-        #expect(try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int == 0o600)
+        expect(FileManager.default.contents(atPath: path), equals: text)
+        try expect(FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int, equals: 0o600)
     }
 
     @Test(
@@ -42,10 +42,10 @@ struct StarterFileTests {
                     try StarterFile.publish(draft, text, as: path, makeLink: noLinks)
                 }
             }
-            #expect(error?.message == "\(path) exists (write --force to replace it, or another --output)")
+            expect(error?.message, equals: "\(path) exists (write --force to replace it, or another --output)")
         }
-        #expect(FileManager.default.contents(atPath: directory.path(of: "cloakroom.yaml")) == Data("mine".utf8))
-        #expect(!FileManager.default.fileExists(atPath: target))
+        expect(FileManager.default.contents(atPath: directory.path(of: "cloakroom.yaml")), equals: Data("mine".utf8))
+        expect(!FileManager.default.fileExists(atPath: target))
     }
 
     @Test("A folder that does not exist is an error")

@@ -17,36 +17,36 @@ struct ReloadServiceTests {
     func unchanged() async throws {
         var bench = try ReloadFixture()
         await bench.handle(.poll)
-        #expect(bench.outcomes == [])
-        #expect(bench.state.status.lastReload == nil)
+        expect(bench.outcomes, equals: [])
+        expect(bench.state.status.lastReload, equals: nil)
         await bench.handle(.signal)
-        #expect(bench.outcomes == [[]])
-        #expect(paths(bench) == ["/episodes"])
+        expect(bench.outcomes, equals: [[]])
+        expect(paths(bench), equals: ["/episodes"])
         // Rewritten with the same contents.
         try bench.write(ReloadFixture.yaml())
         await bench.settle()
-        #expect(bench.outcomes == [[]])
+        expect(bench.outcomes, equals: [[]])
     }
 
     @Test("A changed file is applied once, and the status shows it")
     func changed() async throws {
         var bench = try ReloadFixture()
         let before = bench.state.status
-        #expect(before.hash.count == 12)
-        #expect(before.loadedAt == WallTime(milliseconds: 1))
+        expect(before.hash.count, equals: 12)
+        expect(before.loadedAt, equals: WallTime(milliseconds: 1))
         try bench.write(ReloadFixture.yaml(path: "/films") + "reload: { interval: 0s }\n")
         await bench.handle(.poll)
-        #expect(paths(bench) == [])
+        expect(paths(bench), equals: [])
         await bench.handle(.poll)
         await bench.handle(.poll)
-        #expect(paths(bench) == ["/films"])
-        #expect(bench.gateway.outcomes.map(\.isSuccess) == [true])
+        expect(paths(bench), equals: ["/films"])
+        expect(bench.gateway.outcomes.map(\.isSuccess), equals: [true])
         let after = bench.state.status
-        #expect(after.hash != before.hash)
-        #expect(bench.gateway.outcomes.map(\.hash) == [after.hash])
-        #expect(after.loadedAt == WallTime(milliseconds: 2))
-        #expect(after.lastReload == ConfigStatus.Reload(time: WallTime(milliseconds: 2)))
-        #expect(bench.state.configuration == ReloadConfiguration(interval: .zero))
+        expect(after.hash != before.hash)
+        expect(bench.gateway.outcomes.map(\.hash), equals: [after.hash])
+        expect(after.loadedAt, equals: WallTime(milliseconds: 2))
+        expect(after.lastReload, equals: ConfigStatus.Reload(time: WallTime(milliseconds: 2)))
+        expect(bench.state.configuration, equals: ReloadConfiguration(interval: .zero))
     }
 
     @Test("An invalid file keeps the old configuration; its mistake is reported once by polls, and on every signal")
@@ -56,42 +56,42 @@ struct ReloadServiceTests {
         try bench.write(ReloadFixture.yaml().replacing("GET", with: "get"))
         for _ in 0..<3 { await bench.handle(.poll) }
         let valueError = "cloakroom.yaml:7:33: routes.0.methods.0: must be upper case, not \"get\" (write GET)"
-        #expect(bench.outcomes == [[valueError]])
+        expect(bench.outcomes, equals: [[valueError]])
         await bench.handle(.signal)
         await bench.handle(.signal)
-        #expect(bench.outcomes == [[valueError], [valueError], [valueError]])
-        #expect(paths(bench) == [])
+        expect(bench.outcomes, equals: [[valueError], [valueError], [valueError]])
+        expect(paths(bench), equals: [])
         let status = bench.state.status
-        #expect(status.hash == before.hash)
-        #expect(status.loadedAt == before.loadedAt)
-        #expect(status.lastReload?.problems.count == 1)
+        expect(status.hash, equals: before.hash)
+        expect(status.loadedAt, equals: before.loadedAt)
+        expect(status.lastReload?.problems.count, equals: 1)
 
         try bench.write(ReloadFixture.yaml().replacing("GET", with: "geT"))
         await bench.settle()
-        #expect(bench.outcomes.count == 4)
+        expect(bench.outcomes.count, equals: 4)
         // Back to the configuration in effect: the failure is over.
         try bench.write(ReloadFixture.yaml())
         await bench.settle()
-        #expect(bench.outcomes.last == [])
-        #expect(bench.state.status.lastReload?.problems == [])
+        expect(bench.outcomes.last, equals: [])
+        expect(bench.state.status.lastReload?.problems, equals: [])
     }
 
     @Test("A half-written file is not applied, even if it is valid")
     func halfWritten() async throws {
         var bench = try ReloadFixture()
         let whole = ReloadFixture.yaml(path: "/films")
-        let route = try #require(ReloadFixture.yaml().split(separator: "\n").last)
+        let route = try require(ReloadFixture.yaml().split(separator: "\n").last)
         let second = route.replacing("episodes", with: "cinemas") + "\n"
         let third = second.replacing("cinemas", with: "theatres")
         // The first of three routes, two routes, a line that is cut off, and finally all three routes.
         for text in [whole, whole + second, String((whole + second).dropLast(30)), whole + second + third] {
             try bench.write(text)
             await bench.handle(.poll)
-            #expect(bench.outcomes == [])
+            expect(bench.outcomes, equals: [])
         }
         await bench.handle(.poll)
-        #expect(bench.outcomes == [[]])
-        #expect(bench.gateway.plannedResponses.map(\.routes.count) == [3])
+        expect(bench.outcomes, equals: [[]])
+        expect(bench.gateway.plannedResponses.map(\.routes.count), equals: [3])
     }
 
     @Test("A change that is reverted between polls has no effect")
@@ -103,11 +103,11 @@ struct ReloadServiceTests {
             try bench.write(ReloadFixture.yaml())
             await bench.handle(.poll)
         }
-        #expect(bench.outcomes == [])
+        expect(bench.outcomes, equals: [])
         // A signal applies a change without a second poll.
         try bench.write(ReloadFixture.yaml(path: "/films"))
         await bench.handle(.signal)
-        #expect(paths(bench) == ["/films"])
+        expect(paths(bench), equals: ["/films"])
     }
 
     @Test("A secret file that only the new configuration names must be complete too before it is applied")
@@ -117,10 +117,10 @@ struct ReloadServiceTests {
         for secret in ["sec", "secret"] {
             try bench.write(secret, to: "later")
             await bench.handle(.poll)
-            #expect(bench.outcomes == [])
+            expect(bench.outcomes, equals: [])
         }
         await bench.handle(.poll)
-        #expect(bench.gateway.plannedResponses.map { $0.upstreams[0].apiToken?.value } == [Secret("secret")])
+        expect(bench.gateway.plannedResponses.map { $0.upstreams[0].apiToken?.value }, equals: [Secret("secret")])
     }
 
     @Test("A missing file is reported once")
@@ -130,10 +130,10 @@ struct ReloadServiceTests {
         try FileManager.default.removeItem(atPath: path)
         await bench.settle()
         await bench.settle()
-        #expect(bench.outcomes.count == 1)
-        #expect(bench.outcomes[0].count == 1)
-        #expect(bench.gateway.outcomes[0].problems[0].hasPrefix("\(path): must be an existing file"))
-        #expect(paths(bench) == [])
+        expect(bench.outcomes.count, equals: 1)
+        expect(bench.outcomes[0].count, equals: 1)
+        expect(bench.gateway.outcomes[0].problems[0].hasPrefix("\(path): must be an existing file"))
+        expect(paths(bench), equals: [])
     }
 
     @Test("A change that requires a restart is rejected as a whole, key by key")
@@ -143,14 +143,15 @@ struct ReloadServiceTests {
             ReloadFixture.yaml(path: "/films").replacing("cookie:", with: "idleTimeout: 1m\n  cookie:")
                 + "eventLoops: 1\n")
         await bench.settle()
-        #expect(paths(bench) == [])
-        #expect(bench.outcomes.count == 1)
-        #expect(
-            bench.outcomes[0].map { $0.prefix { $0 != "(" } } == [
+        expect(paths(bench), equals: [])
+        expect(bench.outcomes.count, equals: 1)
+        expect(
+            bench.outcomes[0].map { $0.prefix { $0 != "(" } },
+            equals: [
                 "cloakroom.yaml:5:16: session.idleTimeout: cannot change while the gateway runs ",
                 "cloakroom.yaml:9:13: eventLoops: cannot change while the gateway runs ",
             ])
-        #expect(bench.outcomes[0].allSatisfy { $0.contains("restart the gateway") })
+        expect(bench.outcomes[0].allSatisfy { $0.contains("restart the gateway") })
     }
 
     @Test("A configuration that the gateway fails to apply is rejected, and retried until it succeeds")
@@ -160,12 +161,12 @@ struct ReloadServiceTests {
         try bench.write(ReloadFixture.yaml(path: "/films"))
         await bench.settle()
         await bench.settle()
-        #expect(bench.outcomes == [["/nowhere/tls.crt cannot be read"]])
+        expect(bench.outcomes, equals: [["/nowhere/tls.crt cannot be read"]])
         bench.gateway.reject(nil)
         await bench.handle(.poll)
         await bench.handle(.poll)
-        #expect(bench.outcomes == [["/nowhere/tls.crt cannot be read"], []])
-        #expect(paths(bench) == ["/films"])
+        expect(bench.outcomes, equals: [["/nowhere/tls.crt cannot be read"], []])
+        expect(paths(bench), equals: ["/films"])
     }
 
     @Test("Problems that only a trial finds are found before anything is applied")
@@ -174,8 +175,8 @@ struct ReloadServiceTests {
         let finding = ConfigFinding(key: key, message: "no good", suggestion: "write another")
         var bench = try ReloadFixture(checks: [finding])
         await bench.handle(.signal)
-        #expect(bench.outcomes == [["cloakroom.yaml:3:19: upstreams.api.targets: no good (write another)"]])
-        #expect(paths(bench) == [])
+        expect(bench.outcomes, equals: [["cloakroom.yaml:3:19: upstreams.api.targets: no good (write another)"]])
+        expect(paths(bench), equals: [])
     }
 
     @Test("A warning does not prevent a configuration from being applied, and is reported with the outcome")
@@ -184,10 +185,10 @@ struct ReloadServiceTests {
         let warning = ConfigFinding(key: key, message: "old", suggestion: "replace it", isWarning: true)
         var bench = try ReloadFixture(checks: [warning])
         await bench.handle(.signal)
-        #expect(bench.outcomes == [[]])
+        expect(bench.outcomes, equals: [[]])
         let told = bench.gateway.outcomes.flatMap(\.warnings)
-        #expect(told.count == 1)
-        #expect(
+        expect(told.count, equals: 1)
+        expect(
             told.allSatisfy { $0.hasSuffix("cloakroom.yaml:3:19: warning: upstreams.api.targets: old (replace it)") })
     }
 
@@ -209,21 +210,21 @@ struct ReloadServiceTests {
         var bench = try ReloadFixture(
             yaml.replacing("mounted/token", with: directory.path(of: "..data") + "/token"))
         await bench.settle()
-        #expect(bench.outcomes == [])
+        expect(bench.outcomes, equals: [])
         try link("two")
         await bench.settle()
         await bench.settle()
-        #expect(bench.outcomes == [[]])
-        #expect(bench.gateway.plannedResponses.map { $0.upstreams[0].apiToken?.value } == [Secret("second")])
+        expect(bench.outcomes, equals: [[]])
+        expect(bench.gateway.plannedResponses.map { $0.upstreams[0].apiToken?.value }, equals: [Secret("second")])
         // A file that was missing and is created is found without a change of the configuration.
         try bench.write(ReloadFixture.yaml(token: "valueFile: later"))
         await bench.settle()
-        #expect(bench.gateway.outcomes.last?.isSuccess == false)
+        expect(bench.gateway.outcomes.last?.isSuccess, equals: false)
         try bench.write("third\n", to: "later")
         await bench.settle()
-        #expect(bench.gateway.outcomes.last?.isSuccess == true)
-        #expect(!bench.outcomes.description.contains("third"))
-        #expect(bench.gateway.plannedResponses.last?.upstreams[0].apiToken?.value == Secret("third"))
+        expect(bench.gateway.outcomes.last?.isSuccess, equals: true)
+        expect(!bench.outcomes.description.contains("third"))
+        expect(bench.gateway.plannedResponses.last?.upstreams[0].apiToken?.value, equals: Secret("third"))
     }
 
     @Test("Triggers are handled one after the other, in order")
@@ -231,15 +232,15 @@ struct ReloadServiceTests {
         let bench = try ReloadFixture { gateway in
             // An attempt that takes some time; the next attempt waits until it has finished.
             for _ in 0..<100 { await Task.yield() }
-            #expect(gateway.plannedResponses.count == gateway.outcomes.count)
+            expect(gateway.plannedResponses.count, equals: gateway.outcomes.count)
         }
         let (triggers, trigger) = AsyncStream<ReloadTrigger>.makeStream()
         let service = ReloadService(triggers: triggers, reloader: bench.reloader)
         for next in [ReloadTrigger.signal, .poll, .signal, .signal] { trigger.yield(next) }
         trigger.finish()
         await service.run()
-        #expect(bench.gateway.outcomes.map(\.trigger) == [.signal, .signal, .signal])
-        #expect(bench.gateway.plannedResponses.count == 3)
+        expect(bench.gateway.outcomes.map(\.trigger), equals: [.signal, .signal, .signal])
+        expect(bench.gateway.plannedResponses.count, equals: 3)
     }
 
     @Test("The status of a configuration from standard input has that name and a hash, also after a reload")
@@ -247,12 +248,12 @@ struct ReloadServiceTests {
         let file = try ReloadFixture()
         var piped = try ReloadFixture(isPiped: true)
         let state = piped.state
-        #expect(state.status.file == "standard input")
+        expect(state.status.file, equals: "standard input")
         let expected = file.state.status.hash
-        #expect(state.status.hash == expected)
+        expect(state.status.hash, equals: expected)
         await piped.handle(.signal)
-        #expect(state.status.lastReload?.problems == [])
-        #expect(state.status.hash == expected)
+        expect(state.status.lastReload?.problems, equals: [])
+        expect(state.status.hash, equals: expected)
     }
 
     @Test("A request gets the outcome of its reload, also if no file has changed; the stages are reported")
@@ -266,17 +267,17 @@ struct ReloadServiceTests {
         }
 
         let unchanged = await request()
-        #expect(unchanged?.problems == [])
-        #expect(bench.gateway.stages == [.began, .ended])
+        expect(unchanged?.problems, equals: [])
+        expect(bench.gateway.stages, equals: [.began, .ended])
         bench.gateway.reject("the certificate is invalid")
         let rejected = await request()
-        #expect(rejected?.problems == ["the certificate is invalid"])
-        #expect(bench.gateway.outcomes.count == 2)
-        #expect(bench.gateway.stages == [.began, .ended, .began, .ended])
+        expect(rejected?.problems, equals: ["the certificate is invalid"])
+        expect(bench.gateway.outcomes.count, equals: 2)
+        expect(bench.gateway.stages, equals: [.began, .ended, .began, .ended])
 
         trigger.finish()
         await serving.value
-        #expect(await request() == nil)
+        await expect(request(), equals: nil)
     }
 
     @Test("A poll reports a reload only when it applies a configuration")
@@ -285,10 +286,10 @@ struct ReloadServiceTests {
         let unchanged = await bench.handle(.poll)
         try bench.write(ReloadFixture.yaml(path: "/films"))
         let unconfirmed = await bench.handle(.poll)
-        #expect(unchanged == nil && unconfirmed == nil)
-        #expect(bench.gateway.stages == [])
+        expect(unchanged == nil && unconfirmed == nil)
+        expect(bench.gateway.stages, equals: [])
         let applied = await bench.handle(.poll)
-        #expect(applied?.isSuccess == true)
-        #expect(bench.gateway.stages == [.began, .ended])
+        expect(applied?.isSuccess, equals: true)
+        expect(bench.gateway.stages, equals: [.began, .ended])
     }
 }

@@ -42,7 +42,7 @@ struct WatchedFilesTests {
     @Test("A change of the client's key or secret is a reason to reload")
     func watched() throws {
         let (directory, snapshot) = try read(key: Self.p256)
-        #expect(
+        expect(
             snapshot.config.watchedFiles.isSuperset(of: ["client.pem", "client-secret"].map(directory.path(of:))))
     }
 
@@ -56,7 +56,7 @@ struct WatchedFilesTests {
         try directory.write(
             Self.yaml.replacing(issuer, with: issuer + "\n    tls: { caFile: ca.pem }"), to: "cloakroom.yaml")
         let snapshot = try ConfigFileSnapshot.read(ConfigSources(file: directory.path(of: "cloakroom.yaml")))
-        #expect(snapshot.config.watchedFiles.contains(directory.path(of: "ca.pem")))
+        expect(snapshot.config.watchedFiles.contains(directory.path(of: "ca.pem")))
     }
 
     @Test("A change of the logo or the style of pages is a reason to reload")
@@ -66,29 +66,29 @@ struct WatchedFilesTests {
         try directory.write("a-secret-of-the-client\n", to: "client-secret")
         try directory.write(Self.yaml + "\npages: { logo: a.svg, style: a.css }\n", to: "cloakroom.yaml")
         let snapshot = try ConfigFileSnapshot.read(ConfigSources(file: directory.path(of: "cloakroom.yaml")))
-        #expect(snapshot.config.watchedFiles.isSuperset(of: ["a.svg", "a.css"].map(directory.path(of:))))
+        expect(snapshot.config.watchedFiles.isSuperset(of: ["a.svg", "a.css"].map(directory.path(of:))))
     }
 
     @Test("A FIFO in the place of a key is an error, and has no contents", .timeLimit(.minutes(1)))
     func pipe() throws {
         let (directory, snapshot) = try read(key: Self.p256)
         let file = directory.path(of: "client.pem")
-        #expect(FileDigests(of: [file]).hash(of: file) != "")
+        expect(FileDigests(of: [file]).hash(of: file) != "")
         try FileManager.default.removeItem(atPath: file)
-        #expect(mkfifo(file, 0o600) == 0)
-        #expect(FileDigests(of: [file]).hash(of: file) == "")
-        #expect(ReferencedFileChecks.findings(in: snapshot.config.configuration).map(\.isWarning) == [false])
+        expect(mkfifo(file, 0o600), equals: 0)
+        expect(FileDigests(of: [file]).hash(of: file), equals: "")
+        expect(ReferencedFileChecks.findings(in: snapshot.config.configuration).map(\.isWarning), equals: [false])
     }
 
     @Test("A key for the algorithm is accepted; any other file is an error at its key with a remedy")
     func keyFiles() throws {
         let (directory, snapshot) = try read(key: Self.p256)
         let configuration = snapshot.config.configuration
-        #expect(ReferencedFileChecks.findings(in: configuration).isEmpty)
+        expect(empty: ReferencedFileChecks.findings(in: configuration))
         try directory.write(Self.p256.replacing("MIGH", with: "MIGG"), to: "client.pem")
         let found = ReferencedFileChecks.findings(in: configuration)
-        #expect(found.map(\.key) == [["identities", "company", "client", "keyFile"]])
-        #expect(found.allSatisfy { !$0.isWarning && $0.message.contains("client.pem") })
-        #expect(found.first?.suggestion == "use an unencrypted PEM file with a key of the curve P-256")
+        expect(found.map(\.key), equals: [["identities", "company", "client", "keyFile"]])
+        expect(found.allSatisfy { !$0.isWarning && $0.message.contains("client.pem") })
+        expect(found.first?.suggestion, equals: "use an unencrypted PEM file with a key of the curve P-256")
     }
 }

@@ -42,12 +42,12 @@ struct ControlSocketTests {
         let expected = ControlSocket.Response(outcome(warnings: ["expires"]))
         try await serving(outcome(warnings: ["expires"])) { path in
             for _ in 0..<3 {
-                #expect(try await ControlSocketClient.reload(path, timeout: .seconds(10)) == expected)
+                try await expect(ControlSocketClient.reload(path, timeout: .seconds(10)), equals: expected)
             }
             let mode = try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
-            #expect(mode == 0o600)
+            expect(mode, equals: 0o600)
         }
-        #expect(expected.reloaded && expected.warnings == ["expires"] && expected.hash == "0123456789ab")
+        expect(expected.reloaded && expected.warnings == ["expires"] && expected.hash == "0123456789ab")
     }
 
     @Test("Rule 77: a request keeps no more than is needed to compare it, in all splits")
@@ -67,11 +67,11 @@ struct ControlSocketTests {
     func health(isReady: Bool) async throws {
         try await serving(outcome(), isReady: isReady) { path in
             let response = await HealthCheck.ask(controlSocket: path)
-            #expect(response == HealthCheck.HealthResponse(isReady: isReady, text: "{\"ready\":\(isReady)}"))
+            expect(response, equals: HealthCheck.HealthResponse(isReady: isReady, text: "{\"ready\":\(isReady)}"))
         }
         let gone = await HealthCheck.ask(controlSocket: "/nowhere/control.sock")
-        #expect(!gone.isReady)
-        #expect(gone.text.hasPrefix("no gateway of this user listens on /nowhere/control.sock: there is no such file"))
+        expect(!gone.isReady)
+        expect(gone.text.hasPrefix("no gateway of this user listens on /nowhere/control.sock: there is no such file"))
     }
 
     @Test("Rule 74: why names a request by its id, and nothing else")
@@ -87,11 +87,11 @@ struct ControlSocketTests {
             for await _ in listening { break }
             let found = try await ControlSocketClient.exchange(
                 "why \(ID128(high: 1, low: 42))\n", with: path, timeout: .seconds(10))
-            #expect(String(decoding: found, as: UTF8.self) == "{\"held\":42}")
+            expect(String(decoding: found, as: UTF8.self), equals: "{\"held\":42}")
             for request in [
                 "why \n", "why 42\n", "why \(ID128(high: 1, low: 1))x\n", "why +\(ID128(high: 1, low: 1))\n",
             ] {
-                #expect(try await Self.exchange(request, with: path) == "", "\(request)")
+                try await expect(Self.exchange(request, with: path), equals: "", "\(request)")
             }
             group.cancelAll()
         }
@@ -102,13 +102,13 @@ struct ControlSocketTests {
         let problems = (0..<200).map { "problem \($0) " + String(repeating: "\u{1}", count: 2_000) }
         try await serving(outcome(problems)) { path in
             let response = try await ControlSocketClient.reload(path, timeout: .seconds(10))
-            #expect(!response.reloaded)
-            #expect(response.problems.count == 50)
-            #expect(response.problems.first?.hasPrefix("problem 0 ") == true)
+            expect(!response.reloaded)
+            expect(response.problems.count, equals: 50)
+            expect(response.problems.first?.hasPrefix("problem 0 "), equals: true)
         }
         try await serving(nil) { path in
             let response = try await ControlSocketClient.reload(path, timeout: .seconds(10))
-            #expect(!response.reloaded && response.problems == ["the gateway is stopping"])
+            expect(!response.reloaded && response.problems == ["the gateway is stopping"])
         }
     }
 
@@ -118,18 +118,18 @@ struct ControlSocketTests {
         try await serving(outcome()) { path in
             let other = ControlSocketService(path: path, replacesOther: false, reload: { nil }, onListening: {})
             let error = await #expect(throws: ControlSocketError.self) { try await other.run() }
-            #expect(error?.description.contains("another gateway listens on it") == true)
+            expect(error?.description.contains("another gateway listens on it"), equals: true)
             let response = try await ControlSocketClient.reload(path, timeout: .seconds(10))
-            #expect(response.reloaded)
+            expect(response.reloaded)
         }
         let directory = try TemporaryDirectory()
         let path = directory.path(of: "control.sock")
         let first = try ControlSocketFile(path, replacesOther: true)
         let second = try ControlSocketFile(path, replacesOther: true)
         first.remove()
-        #expect(FileManager.default.fileExists(atPath: path))
+        expect(FileManager.default.fileExists(atPath: path))
         second.remove()
-        #expect(!FileManager.default.fileExists(atPath: path))
+        expect(!FileManager.default.fileExists(atPath: path))
         close(first.descriptor)
         close(second.descriptor)
     }
@@ -142,39 +142,39 @@ struct ControlSocketTests {
         let next = try ControlSocketFile(path, replacesOther: false)
         close(next.descriptor)
         next.remove()
-        #expect(!FileManager.default.fileExists(atPath: path))
+        expect(!FileManager.default.fileExists(atPath: path))
         try directory.write("text", to: "control.sock")
         #expect(throws: IOError.self) { try ControlSocketFile(path, replacesOther: true) }
-        #expect(try String(contentsOfFile: path, encoding: .utf8) == "text")
+        try expect(String(contentsOfFile: path, encoding: .utf8), equals: "text")
         // Neither the link nor what it leads to changes.
         let link = directory.path(of: "link.sock")
         try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: path)
         #expect(throws: IOError.self) { try ControlSocketFile(link, replacesOther: true) }
-        #expect(try FileManager.default.destinationOfSymbolicLink(atPath: link) == path)
+        try expect(FileManager.default.destinationOfSymbolicLink(atPath: link), equals: path)
         let dangling = directory.path(of: "dangling.sock")
         let target = directory.path(of: "target.sock")
         try FileManager.default.createSymbolicLink(atPath: dangling, withDestinationPath: target)
         #expect(throws: IOError.self) { try ControlSocketFile(dangling, replacesOther: true) }
-        #expect(!FileManager.default.fileExists(atPath: target))
+        expect(!FileManager.default.fileExists(atPath: target))
     }
 
     @Test("Rule 74: the file of a new socket must be a socket of this user without permissions of others")
     func permissions() throws {
         let own = geteuid()
-        #expect(ControlSocketFile.isPrivate(mode: S_IFSOCK | 0o600, owner: own))
-        #expect(!ControlSocketFile.isPrivate(mode: S_IFSOCK | 0o600, owner: own + 1))
+        expect(ControlSocketFile.isPrivate(mode: S_IFSOCK | 0o600, owner: own))
+        expect(!ControlSocketFile.isPrivate(mode: S_IFSOCK | 0o600, owner: own + 1))
         for bits: mode_t in [0o010, 0o020, 0o040, 0o001, 0o002, 0o004] {
-            #expect(!ControlSocketFile.isPrivate(mode: S_IFSOCK | 0o600 | bits, owner: own), "\(bits)")
+            expect(!ControlSocketFile.isPrivate(mode: S_IFSOCK | 0o600 | bits, owner: own), "\(bits)")
         }
         for type in [S_IFREG, S_IFLNK, S_IFIFO] {
-            #expect(!ControlSocketFile.isPrivate(mode: type | 0o600, owner: own))
+            expect(!ControlSocketFile.isPrivate(mode: type | 0o600, owner: own))
         }
         // Whatever the mask of the process permits.
         let directory = try TemporaryDirectory()
         let file = try ControlSocketFile(directory.path(of: "control.sock"), replacesOther: false)
         defer { close(file.descriptor) }
         let attributes = try FileManager.default.attributesOfItem(atPath: directory.path(of: "control.sock"))
-        #expect(attributes[.posixPermissions] as? Int == 0o600)
+        expect(attributes[.posixPermissions] as? Int, equals: 0o600)
     }
 
     @Test("Rule 74: a socket whose file others could use is an error, with what to do")
@@ -185,9 +185,9 @@ struct ControlSocketTests {
         defer { close(file.descriptor) }
         #expect(throws: Never.self) { try ControlSocketFile.privateFile(path) }
         for bits: mode_t in [0o060, 0o002] {
-            #expect(chmod(path, 0o600 | bits) == 0)
+            expect(chmod(path, 0o600 | bits), equals: 0)
             let error = #expect(throws: ControlSocketError.self) { try ControlSocketFile.privateFile(path) }
-            #expect(error?.description.hasPrefix("other users could use it (write a path in a folder of ") == true)
+            expect(error?.description.hasPrefix("other users could use it (write a path in a folder of "), equals: true)
         }
         file.remove()
         #expect(throws: IOError.self) { try ControlSocketFile.privateFile(path) }
@@ -197,17 +197,17 @@ struct ControlSocketTests {
     func servers() throws {
         let directory = try TemporaryDirectory()
         let path = directory.path(of: "control.sock")
-        #expect(ControlSocketClient.isTrusted(user: 0, group: 0, at: path, by: 1_000))
-        #expect(ControlSocketClient.isTrusted(user: 1_000, group: 1_000, at: path, by: 1_000))
-        #expect(!ControlSocketClient.isTrusted(user: 1_001, group: 1_001, at: path, by: 1_000))
+        expect(ControlSocketClient.isTrusted(user: 0, group: 0, at: path, by: 1_000))
+        expect(ControlSocketClient.isTrusted(user: 1_000, group: 1_000, at: path, by: 1_000))
+        expect(!ControlSocketClient.isTrusted(user: 1_001, group: 1_001, at: path, by: 1_000))
         // Root can give the folder to the user of a gateway.
         let owner = geteuid() == 0 ? 12_345 : geteuid()
-        if geteuid() == 0 { #expect(chown(directory.path, owner, 0) == 0) }
-        #expect(ControlSocketClient.isTrusted(user: owner, group: getegid(), at: path, by: 0))
-        #expect(!ControlSocketClient.isTrusted(user: owner + 1, group: getegid(), at: path, by: 0))
+        if geteuid() == 0 { expect(chown(directory.path, owner, 0), equals: 0) }
+        expect(ControlSocketClient.isTrusted(user: owner, group: getegid(), at: path, by: 0))
+        expect(!ControlSocketClient.isTrusted(user: owner + 1, group: getegid(), at: path, by: 0))
         // In a folder for all, any user can listen.
-        #expect(chmod(directory.path, 0o1777) == 0)
-        #expect(!ControlSocketClient.isTrusted(user: owner, group: getegid(), at: path, by: 0))
+        expect(chmod(directory.path, 0o1777), equals: 0)
+        expect(!ControlSocketClient.isTrusted(user: owner, group: getegid(), at: path, by: 0))
     }
 
     @Test("A socket that cannot be created is an error with the path, the cause and what to do")
@@ -222,7 +222,7 @@ struct ControlSocketTests {
             let path = directory.path(of: name)
             let service = ControlSocketService(path: path, replacesOther: false, reload: { nil }, onListening: {})
             let error = await #expect(throws: ControlSocketError.self) { try await service.run() }
-            #expect(error?.description == "the control socket \(path) cannot be created: \(reason)")
+            expect(error?.description, equals: "the control socket \(path) cannot be created: \(reason)")
         }
     }
 
@@ -230,10 +230,10 @@ struct ControlSocketTests {
     func otherRequests() async throws {
         try await serving(outcome()) { path in
             let wrong = try await Self.exchange("restart\n", with: path)
-            #expect(wrong == "")
+            expect(wrong, equals: "")
             let silent = try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)
                 .connect(unixDomainSocketPath: path).get()
-            #expect(try await ControlSocketClient.reload(path, timeout: .seconds(20)).reloaded)
+            try await expect(ControlSocketClient.reload(path, timeout: .seconds(20)).reloaded)
             try await silent.close()
         }
     }
@@ -255,11 +255,11 @@ struct ControlSocketTests {
         try await channel.connect(to: SocketAddress(unixDomainSocketPath: "/control.sock")).get()
         try await channel.writeInbound(ByteBuffer(string: request))
         await channel.testingEventLoop.advanceTime(by: .seconds(2))
-        try #require(channel.isActive == (request == "reload\n"))
+        try require(channel.isActive == (request == "reload\n"))
         gate.open()
         try await channel.closeFuture.get()
         let response = try await channel.readOutbound(as: ByteBuffer.self)
-        #expect((response != nil) == (request == "reload\n"))
+        expect((response != nil), equals: (request == "reload\n"))
     }
 
     @Test("A reload that takes longer than the timeout is an error, with what to do")
@@ -270,7 +270,9 @@ struct ControlSocketTests {
             let error = await #expect(throws: ControlSocketError.self) {
                 try await ControlSocketClient.reload(path, timeout: .zero)
             }
-            #expect(error?.description.contains("did not respond within 0 s (see its log, or write a longer ") == true)
+            expect(
+                error?.description.contains("did not respond within 0 s (see its log, or write a longer "), equals: true
+            )
         }
     }
 
@@ -281,9 +283,10 @@ struct ControlSocketTests {
         let missing = await #expect(throws: ControlSocketError.self) {
             try await ControlSocketClient.reload(path, timeout: .seconds(5))
         }
-        #expect(
-            missing?.description
-                == "no gateway of this user listens on \(path): there is no such file (start it with --control-socket \(path))"
+        expect(
+            missing?.description,
+            equals:
+                "no gateway of this user listens on \(path): there is no such file (start it with --control-socket \(path))"
         )
     }
 
@@ -297,12 +300,12 @@ struct ControlSocketTests {
         let response = try await Self.responding(Array(json)) { path in
             try await ControlSocketClient.reload(path, timeout: .seconds(10))
         }
-        #expect(response.problems.count == 50)
+        expect(response.problems.count, equals: 50)
         for line in response.problems + response.warnings + [response.hash] {
-            #expect(line.hasPrefix("\u{FFFD}[2J\u{FFFD}xxx"))
+            expect(line.hasPrefix("\u{FFFD}[2J\u{FFFD}xxx"))
             #expect(line.unicodeScalars.count <= 500)
         }
-        #expect(response.hash.unicodeScalars.count == 64)
+        expect(response.hash.unicodeScalars.count, equals: 64)
     }
 
     @Test("A response that is no JSON, or larger than 1 MiB, is not that of a gateway")
@@ -311,7 +314,7 @@ struct ControlSocketTests {
             let error = await #expect(throws: ControlSocketError.self) {
                 try await Self.responding(bytes) { try await ControlSocketClient.reload($0, timeout: .seconds(10)) }
             }
-            #expect(error?.description.contains("is not the control socket of a gateway (write ") == true)
+            expect(error?.description.contains("is not the control socket of a gateway (write "), equals: true)
         }
     }
 
@@ -341,7 +344,7 @@ struct ControlSocketTests {
             (nil, ["RUNTIME_DIRECTORY": ""], nil),
         ] as [(String?, [String: String], String?)])
     func path(option: String?, environment: [String: String], expected: String?) {
-        #expect(ControlSocket.path(option, environment: environment) == expected)
+        expect(ControlSocket.path(option, environment: environment), equals: expected)
     }
 
     @Test("A request that is discarded ends without an outcome")
@@ -349,10 +352,10 @@ struct ControlSocketTests {
         let requests = ReloadRequests()
         let performing = Task { await requests.perform() }
         for await request in requests.stream {
-            #expect(request == request)
+            expect(request, equals: request)
             break
         }
-        #expect(await performing.value == nil)
+        await expect(performing.value, equals: nil)
     }
 
     /// Sends a request and returns the response.

@@ -34,11 +34,11 @@ struct ServiceStatusNotifierTests {
         let notifier = ServiceStatusNotifier(awaiting: [.clients, .admin, .control]) { messages.append($0) }
         notifier.started(.clients, addresses: ["[::]:443", "127.0.0.1:80"])
         notifier.started(.admin)
-        #expect(messages.next() == [])
+        expect(messages.next(), equals: [])
         notifier.started(.control)
-        #expect(messages.next() == ["READY=1\nSTATUS=Serving on [::]:443, 127.0.0.1:80"])
+        expect(messages.next(), equals: ["READY=1\nSTATUS=Serving on [::]:443, 127.0.0.1:80"])
         notifier.started(.control)
-        #expect(messages.next() == [])
+        expect(messages.next(), equals: [])
     }
 
     @Test("A reload is sent with the monotonic time in microseconds, and ends with ready and the outcome")
@@ -47,28 +47,29 @@ struct ServiceStatusNotifierTests {
         let notifier = ServiceStatusNotifier(awaiting: [.clients], uptime: { 5_000_999 }) { messages.append($0) }
         notifier.reload(.began)
         notifier.reload(.ended)
-        #expect(messages.next() == [], "not before the gateway is ready")
+        expect(messages.next(), equals: [], "not before the gateway is ready")
         notifier.started(.clients, addresses: ["a:1"])
         _ = messages.next()
 
         notifier.reload(.began)
-        #expect(messages.next() == ["RELOADING=1\nMONOTONIC_USEC=5000\nSTATUS=Reloading the configuration"])
+        expect(messages.next(), equals: ["RELOADING=1\nMONOTONIC_USEC=5000\nSTATUS=Reloading the configuration"])
         notifier.noteReload(outcome(["a.yaml:1:2: x: is wrong\nREADY=1", "second"]))
         notifier.reload(.ended)
-        #expect(
-            messages.next() == ["READY=1\nSTATUS=Serving on a:1; last reload failed: a.yaml:1:2: x: is wrong READY=1"])
+        expect(
+            messages.next(),
+            equals: ["READY=1\nSTATUS=Serving on a:1; last reload failed: a.yaml:1:2: x: is wrong READY=1"])
 
         // Files that a poll found to be invalid: no reload began.
         notifier.noteReload(outcome([String(repeating: "x", count: 9_000)]))
         notifier.reload(.ended)
         let status = messages.next()
-        #expect(status.count == 1 && status[0].hasPrefix("STATUS=Serving on a:1; last reload failed: xxx"))
-        #expect(status.allSatisfy { $0.utf8.count < 400 })
+        expect(status.count == 1 && status[0].hasPrefix("STATUS=Serving on a:1; last reload failed: xxx"))
+        expect(status.allSatisfy { $0.utf8.count < 400 })
 
         notifier.reload(.began)
         notifier.noteReload(outcome())
         notifier.reload(.ended)
-        #expect(messages.next().last == "READY=1\nSTATUS=Serving on a:1")
+        expect(messages.next().last, equals: "READY=1\nSTATUS=Serving on a:1")
     }
 
     @Test("Stopping is sent once, and a reload after it is not reported")
@@ -80,8 +81,9 @@ struct ServiceStatusNotifierTests {
         notifier.stopping()
         notifier.reload(.began)
         notifier.reload(.ended)
-        #expect(
-            messages.next() == ["READY=1\nSTATUS=Serving", "STOPPING=1\nSTATUS=Stopping; requests in flight complete"])
+        expect(
+            messages.next(),
+            equals: ["READY=1\nSTATUS=Serving", "STOPPING=1\nSTATUS=Stopping; requests in flight complete"])
     }
 
     @Test("Watchdog messages continue while event loops respond, and end when one is blocked")
@@ -106,7 +108,7 @@ struct ServiceStatusNotifierTests {
         #expect(sent.withLock { $0 } <= before + 1)
         running.cancel()
         await running.value
-        #expect(messages.next() == ["STOPPING=1\nSTATUS=Stopping; requests in flight complete"])
+        expect(messages.next(), equals: ["STOPPING=1\nSTATUS=Stopping; requests in flight complete"])
     }
 
     @Test(
@@ -124,7 +126,7 @@ struct ServiceStatusNotifierTests {
         ] as [([String: String], String?, Duration?)])
     func variables(environment: [String: String], address: String?, interval: Duration?) {
         let socket = NotifySocket(environment, processID: 7)
-        #expect(socket?.address == address)
-        #expect(socket?.watchdogInterval == interval)
+        expect(socket?.address, equals: address)
+        expect(socket?.watchdogInterval, equals: interval)
     }
 }

@@ -1,5 +1,6 @@
 import Crypto
 import FoundationEssentials
+import TestSupport
 import Testing
 
 @testable import MockAPI
@@ -9,7 +10,7 @@ struct AccessTokensTests {
     private let now = Date(timeIntervalSince1970: 1_750_000_000)
 
     private func claims(of token: String) throws -> AccessTokenClaims {
-        let payload = try #require(Base64URL.decode(token.split(separator: ".")[1]))
+        let payload = try require(Base64URL.decode(token.split(separator: ".")[1]))
         return try JSONDecoder().decode(AccessTokenClaims.self, from: Data(payload))
     }
 
@@ -17,9 +18,9 @@ struct AccessTokensTests {
     func claims() throws {
         let tokens = AccessTokens(key: key, lifetime: .seconds(300))
         let claims = try claims(of: tokens.issue(to: "usr_1", now: now))
-        #expect(claims.sub == "usr_1")
-        #expect(claims.iat == 1_750_000_000)
-        #expect(claims.exp == 1_750_000_300)
+        expect(claims.sub, equals: "usr_1")
+        expect(claims.iat, equals: 1_750_000_000)
+        expect(claims.exp, equals: 1_750_000_300)
     }
 
     @Test("a token that was signed with another key, or that was changed, is invalid")
@@ -27,7 +28,7 @@ struct AccessTokensTests {
         let tokens = AccessTokens(key: key, lifetime: .seconds(300))
         let token = try tokens.issue(to: "usr_1", now: now)
         let other = AccessTokens(key: SymmetricKey(size: .bits256), lifetime: .seconds(300))
-        #expect(other.accountID(for: token, now: now) == nil)
+        expect(other.accountID(for: token, now: now), equals: nil)
 
         let parts = token.split(separator: ".").map(String.init)
         let payload = Base64URL.encode(#"{"sub":"usr_2","iat":1,"exp":9999999999,"jti":"x","era":0}"#.utf8)
@@ -37,8 +38,8 @@ struct AccessTokensTests {
             "\(parts[0]).\(parts[1])", "\(parts[0]).\(parts[1]).", "\(token).", "\(token)=", "..", "",
         ]
         for forgery in forgeries {
-            #expect(tokens.accountID(for: forgery, now: now) == nil)
+            expect(tokens.accountID(for: forgery, now: now), equals: nil)
         }
-        #expect(tokens.accountID(for: token, now: now) == "usr_1")
+        expect(tokens.accountID(for: token, now: now), equals: "usr_1")
     }
 }

@@ -1,4 +1,5 @@
 import FoundationEssentials
+import TestSupport
 import Testing
 
 @testable import MockAPI
@@ -21,7 +22,7 @@ struct RefreshTokenStoreTests {
         let first = ledger.issue(to: "usr_1", now: now)
         let second = try successor(ledger.rotate(first, now: now.addingTimeInterval(59)))
         let third = try successor(ledger.rotate(second, now: now.addingTimeInterval(118)))
-        #expect(ledger.rotate(third, now: now.addingTimeInterval(178)) == .rejected)
+        expect(ledger.rotate(third, now: now.addingTimeInterval(178)), equals: .rejected)
     }
 
     @Test("expired tokens are deleted when the ledger grows, and valid ones are kept")
@@ -32,7 +33,7 @@ struct RefreshTokenStoreTests {
         let late = now.addingTimeInterval(60)
         let living = ledger.issue(to: "usr_1", now: late)
         _ = ledger.issue(to: "usr_1", now: late)
-        #expect(ledger.revoke(old) == false)
+        expect(ledger.revoke(old), equals: false)
         #expect(throws: Never.self) { try successor(ledger.rotate(living, now: late)) }
     }
 }

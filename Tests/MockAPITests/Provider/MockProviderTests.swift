@@ -4,6 +4,7 @@ import Foundation
 import MockAPI
 import NIOCore
 import NIOHTTP1
+import TestSupport
 import Testing
 
 /// The provider without a script: a correct one.
@@ -22,14 +23,15 @@ import Testing
         try await MockProvider.withServer { provider in
             let visitor = ProviderVisitor(provider: provider)
             let document = try await visitor.send(.GET, "/.well-known/openid-configuration").decode(Document.self)
-            #expect(document.issuer == provider.issuer)
-            #expect(document.issuer == "http://127.0.0.1:\(provider.port)")
-            #expect(document.authorization_endpoint == provider.issuer + "/authorize")
-            #expect(document.token_endpoint == provider.issuer + "/token")
-            #expect(document.jwks_uri == provider.issuer + "/jwks")
-            #expect(document.code_challenge_methods_supported == ["S256"])
-            #expect(document.token_endpoint_auth_methods_supported == ["client_secret_basic", "client_secret_post"])
-            #expect(document.authorization_response_iss_parameter_supported)
+            expect(document.issuer, equals: provider.issuer)
+            expect(document.issuer, equals: "http://127.0.0.1:\(provider.port)")
+            expect(document.authorization_endpoint, equals: provider.issuer + "/authorize")
+            expect(document.token_endpoint, equals: provider.issuer + "/token")
+            expect(document.jwks_uri, equals: provider.issuer + "/jwks")
+            expect(document.code_challenge_methods_supported, equals: ["S256"])
+            expect(
+                document.token_endpoint_auth_methods_supported, equals: ["client_secret_basic", "client_secret_post"])
+            expect(document.authorization_response_iss_parameter_supported)
         }
     }
 
@@ -40,30 +42,30 @@ import Testing
         try await MockProvider.withServer(settings) { provider in
             let visitor = ProviderVisitor(provider: provider)
             let callback = try await visitor.authorize(["acr_values": "gold silver"])
-            #expect(callback["state"] == "s1")
-            #expect(callback["iss"] == provider.issuer)
+            expect(callback["state"], equals: "s1")
+            expect(callback["iss"], equals: provider.issuer)
             let tokens: ProviderTokens = try await visitor.redeem(callback["code"] ?? "").decode()
-            #expect(tokens.token_type == "Bearer" && tokens.expires_in == 300)
+            expect(tokens.token_type == "Bearer" && tokens.expires_in == 300)
             let token = try DecodedToken(tokens.id_token ?? "")
-            #expect(token.header == ["typ": "JWT", "alg": algorithm.rawValue, "kid": "key-1"])
-            #expect(try await visitor.isSigned(tokens.id_token ?? ""))
-            #expect(try await visitor.isSigned(tokens.access_token))
-            #expect(token.claim("iss") == provider.issuer)
-            #expect(token.claim("aud") == "cloakroom")
-            #expect(token.claim("sub") == "jo")
-            #expect(token.claim("nonce") == "n1")
-            #expect(token.claim("acr") == "gold")
-            #expect(token.claim("groups") == ["staff", "a, b"])
-            #expect(token.claim("sid") == provider.logins.last?.sessionID)
+            expect(token.header, equals: ["typ": "JWT", "alg": algorithm.rawValue, "kid": "key-1"])
+            try await expect(visitor.isSigned(tokens.id_token ?? ""))
+            try await expect(visitor.isSigned(tokens.access_token))
+            expect(token.claim("iss"), equals: provider.issuer)
+            expect(token.claim("aud"), equals: "cloakroom")
+            expect(token.claim("sub"), equals: "jo")
+            expect(token.claim("nonce"), equals: "n1")
+            expect(token.claim("acr"), equals: "gold")
+            expect(token.claim("groups"), equals: ["staff", "a, b"])
+            expect(token.claim("sid"), equals: provider.logins.last?.sessionID)
             let now = Date().timeIntervalSince1970
             for (name, offset) in [("iat", 0.0), ("auth_time", 0), ("exp", 300)] {
                 #expect(abs((token.claim(name) ?? 0) - now - offset) < 60, "\(name)")
             }
             let hash = Base64Text.encode(SHA256.hash(data: Data(tokens.access_token.utf8)).prefix(16))
             switch algorithm {
-            case .es384: #expect(token.claim("at_hash", as: String.self)?.count == 32)
-            case .edDSA: #expect(token.claim("at_hash", as: String.self) == nil)
-            default: #expect(token.claim("at_hash") == hash)
+            case .es384: expect(token.claim("at_hash", as: String.self)?.count, equals: 32)
+            case .edDSA: expect(token.claim("at_hash", as: String.self), equals: nil)
+            default: expect(token.claim("at_hash"), equals: hash)
             }
         }
     }
@@ -79,15 +81,15 @@ import Testing
                 ]
                 form[name] = value
                 let response = try await visitor.post("/token", form)
-                #expect(response.status == 400, "\(name)")
-                #expect(String(buffer: response.body) == #"{"error":"invalid_grant"}"#)
+                expect(response.status, equals: 400, "\(name)")
+                expect(String(buffer: response.body), equals: #"{"error":"invalid_grant"}"#)
             }
             let code = try await visitor.authorize()["code"] ?? ""
             let tokens: ProviderTokens = try await visitor.redeem(code).decode()
-            #expect(try await visitor.redeem(code).status == 400)
-            #expect(try await visitor.refresh(tokens.refresh_token).status == 400)
+            try await expect(visitor.redeem(code).status, equals: 400)
+            try await expect(visitor.refresh(tokens.refresh_token).status, equals: 400)
             let bearer = [("Authorization", "Bearer \(tokens.access_token)")]
-            #expect(try await visitor.send(.GET, "/userinfo", bearer).status == 401)
+            try await expect(visitor.send(.GET, "/userinfo", bearer).status, equals: 401)
         }
     }
 
@@ -102,12 +104,12 @@ import Testing
                 (["scope": "profile"], "invalid_scope"), (["response_type": "token"], "unsupported_response_type"),
             ] as [([String: String?], String)] {
                 let callback = try await visitor.authorize(change)
-                #expect(callback["error"] == code && callback["code"] == nil && callback["iss"] == provider.issuer)
+                expect(callback["error"] == code && callback["code"] == nil && callback["iss"] == provider.issuer)
             }
             for change in [["client_id": "other"], ["redirect_uri": "http://127.0.0.1:1/other"]] {
                 await #expect(throws: ProviderVisitor.Unexpected.self) { try await visitor.authorize(change) }
             }
-            #expect(provider.logins.isEmpty)
+            expect(empty: provider.logins)
         }
     }
 
@@ -117,16 +119,16 @@ import Testing
             let visitor = ProviderVisitor(provider: provider)
             let first = try await visitor.signIn()
             let second: ProviderTokens = try await visitor.refresh(first.refresh_token).decode()
-            #expect(second.refresh_token != first.refresh_token && second.access_token != first.access_token)
+            expect(second.refresh_token != first.refresh_token && second.access_token != first.access_token)
             let (old, new) = (try DecodedToken(first.id_token ?? ""), try DecodedToken(second.id_token ?? ""))
             for name in ["sub", "sid", "nonce"] {
-                #expect(new.claim(name, as: String.self) == old.claim(name, as: String.self), "\(name)")
+                expect(new.claim(name, as: String.self), equals: old.claim(name, as: String.self), "\(name)")
             }
-            #expect(new.claim("auth_time", as: Int.self) == old.claim("auth_time", as: Int.self))
-            #expect(try await visitor.refresh(first.refresh_token).status == 400)
-            #expect(try await visitor.refresh(second.refresh_token).status == 400)
+            expect(new.claim("auth_time", as: Int.self), equals: old.claim("auth_time", as: Int.self))
+            try await expect(visitor.refresh(first.refresh_token).status, equals: 400)
+            try await expect(visitor.refresh(second.refresh_token).status, equals: 400)
             let traffic = provider.observations.snapshot()
-            #expect(traffic.refreshes == 1 && traffic.reuseDetections == 1)
+            expect(traffic.refreshes == 1 && traffic.reuseDetections == 1)
         }
     }
 
@@ -145,13 +147,13 @@ import Testing
                 "audience": "https://billing.example.com",
             ]
             let exchanged: Exchanged = try await visitor.post("/token", form).decode()
-            #expect(exchanged.issued_token_type == "urn:ietf:params:oauth:token-type:access_token")
-            #expect(try DecodedToken(exchanged.access_token).claim("aud") == "https://billing.example.com")
-            #expect(try DecodedToken(tokens.access_token).claim("aud") == "https://api.example.com")
+            expect(exchanged.issued_token_type, equals: "urn:ietf:params:oauth:token-type:access_token")
+            try expect(DecodedToken(exchanged.access_token).claim("aud"), equals: "https://billing.example.com")
+            try expect(DecodedToken(tokens.access_token).claim("aud"), equals: "https://api.example.com")
             _ = try await visitor.post("/revoke", ["token": tokens.access_token])
-            #expect(try await visitor.post("/token", form).status == 400)
+            try await expect(visitor.post("/token", form).status, equals: 400)
             form["subject_token_type"] = nil
-            #expect(String(buffer: try await visitor.post("/token", form).body) == #"{"error":"invalid_request"}"#)
+            expect(String(buffer: try await visitor.post("/token", form).body), equals: #"{"error":"invalid_request"}"#)
         }
     }
 
@@ -162,11 +164,11 @@ import Testing
             let tokens = try await visitor.signIn()
             let bearer = [("Authorization", "Bearer \(tokens.access_token)")]
             let document = try await visitor.send(.GET, "/userinfo", bearer)
-            #expect(String(buffer: document.body).contains(#""sub":"jo""#))
-            #expect(try await visitor.post("/revoke", ["token": tokens.refresh_token]).status == 200)
-            #expect(try await visitor.post("/revoke", ["token": "unknown"]).status == 200)
-            #expect(try await visitor.refresh(tokens.refresh_token).status == 400)
-            #expect(try await visitor.send(.GET, "/userinfo").status == 401)
+            expect(String(buffer: document.body).contains(#""sub":"jo""#))
+            try await expect(visitor.post("/revoke", ["token": tokens.refresh_token]).status, equals: 200)
+            try await expect(visitor.post("/revoke", ["token": "unknown"]).status, equals: 200)
+            try await expect(visitor.refresh(tokens.refresh_token).status, equals: 400)
+            try await expect(visitor.send(.GET, "/userinfo").status, equals: 401)
         }
     }
 
@@ -178,16 +180,16 @@ import Testing
         }
         try await MockProvider.withServer { provider in
             let visitor = ProviderVisitor(provider: provider)
-            #expect(try await visitor.post("/par", visitor.parameters, authorization: .some(nil)).status == 401)
+            try await expect(visitor.post("/par", visitor.parameters, authorization: .some(nil)).status, equals: 401)
             let response = try await visitor.post("/par", visitor.parameters)
-            #expect(response.status == 201)
+            expect(response.status, equals: 201)
             let pushed: Pushed = try response.decode()
             let path =
                 "/authorize?client_id=cloakroom&request_uri=" + ProviderVisitor.encode(pushed.request_uri)
             let first = try await visitor.send(.GET, path)
-            #expect(first.status == 303)
-            #expect(provider.logins.last?.parameters["nonce"] == "n1")
-            #expect(try await visitor.send(.GET, path).status == 400)
+            expect(first.status, equals: 303)
+            expect(provider.logins.last?.parameters["nonce"], equals: "n1")
+            try await expect(visitor.send(.GET, path).status, equals: 400)
         }
     }
 
@@ -197,8 +199,8 @@ import Testing
             let visitor = ProviderVisitor(provider: provider)
             let target = ProviderVisitor.encode("http://127.0.0.1:1/")
             let response = try await visitor.send(.GET, "/end_session?post_logout_redirect_uri=\(target)&state=x%20y")
-            #expect(response.headers.first(name: "Location") == "http://127.0.0.1:1/?state=x%20y")
-            #expect(try await visitor.send(.GET, "/end_session").status == 200)
+            expect(response.headers.first(name: "Location"), equals: "http://127.0.0.1:1/?state=x%20y")
+            try await expect(visitor.send(.GET, "/end_session").status, equals: 200)
         }
     }
 
@@ -213,8 +215,8 @@ import Testing
         }
         try await provider.whileServing { running async throws in
             let visitor = ProviderVisitor(provider: running)
-            #expect(try await visitor.isSigned(tokens.id_token ?? ""))
-            #expect(try await visitor.refresh(tokens.refresh_token).status == 200)
+            try await expect(visitor.isSigned(tokens.id_token ?? ""))
+            try await expect(visitor.refresh(tokens.refresh_token).status, equals: 200)
         }
     }
 }

@@ -1,5 +1,6 @@
 import MockAPI
 import NIOCore
+import TestSupport
 import Testing
 
 /// The authentication of the client at the token endpoint.
@@ -16,11 +17,11 @@ import Testing
             ] as [([String: String], String?, Bool)] {
                 let all = ["grant_type": "refresh_token", "refresh_token": "x"].merging(form) { $1 }
                 let response = try await visitor.post("/token", all, authorization: .some(authorization))
-                #expect(response.status == (isAccepted ? 400 : 401), "\(form) \(authorization ?? "")")
+                expect(response.status, equals: (isAccepted ? 400 : 401), "\(form) \(authorization ?? "")")
                 let code = isAccepted ? "invalid_grant" : "invalid_client"
-                #expect(String(buffer: response.body) == #"{"error":"\#(code)"}"#)
+                expect(String(buffer: response.body), equals: #"{"error":"\#(code)"}"#)
             }
-            #expect(provider.tokenRequests.count == 2)
+            expect(provider.tokenRequests.count, equals: 2)
         }
     }
 }

@@ -2,6 +2,7 @@ import AsyncHTTPClient
 import Foundation
 import NIOCore
 import NIOHTTP1
+import TestSupport
 import Testing
 
 @testable import MockAPI
@@ -21,18 +22,18 @@ import Testing
     func callback() async throws {
         try await running { visitor, provider in
             provider.script { $0.callback.without = ["iss"] }
-            #expect(try await visitor.authorize()["iss"] == nil)
+            try await expect(visitor.authorize()["iss"], equals: nil)
             provider.script { $0.callback = MemberEdit(set: ["iss": "https://other.example"], extra: "code=second") }
             let callback = try await visitor.authorize()
-            #expect(callback["iss"] == "https://other.example")
+            expect(callback["iss"], equals: "https://other.example")
             let location = provider.observations.snapshot()
-            #expect(location.count("GET", "/authorize") == 2)
+            expect(location.count("GET", "/authorize"), equals: 2)
             provider.script {
                 $0.callback = MemberEdit()
                 $0.denial = "access_denied"
             }
             let denied = try await visitor.authorize()
-            #expect(denied["error"] == "access_denied" && denied["code"] == nil && denied["state"] == "s1")
+            expect(denied["error"] == "access_denied" && denied["code"] == nil && denied["state"] == "s1")
         }
     }
 
@@ -42,8 +43,8 @@ import Testing
             provider.script { $0.asksUser = true }
             let query = visitor.parameters.map { "\($0.key)=\(ProviderVisitor.encode($0.value))" }
             let response = try await visitor.send(.GET, "/authorize?" + query.joined(separator: "&"))
-            #expect(response.status == 200)
-            #expect(String(buffer: response.body).contains(#"<a id="continue" href="\#(visitor.redirectURI)?code="#))
+            expect(response.status, equals: 200)
+            expect(String(buffer: response.body).contains(#"<a id="continue" href="\#(visitor.redirectURI)?code="#))
         }
     }
 
@@ -55,8 +56,8 @@ import Testing
                 $0.claims = ["groups": "[]"]
             }
             let token = try DecodedToken(try await visitor.signIn().id_token ?? "")
-            #expect(token.claim("sub") == "mia" && token.claim("groups") == [String]())
-            #expect(token.claim("email", as: String.self) == nil)
+            expect(token.claim("sub") == "mia" && token.claim("groups") == [String]())
+            expect(token.claim("email", as: String.self), equals: nil)
         }
     }
 
@@ -68,9 +69,9 @@ import Testing
                 $0.tokenResponse = MemberEdit(set: ["token_type": #""mac""#], without: ["id_token"])
             }
             let document = try await visitor.send(.GET, "/.well-known/openid-configuration")
-            #expect(String(buffer: document.body).contains(#""issuer":"https://other.example""#))
+            expect(String(buffer: document.body).contains(#""issuer":"https://other.example""#))
             let tokens = try await visitor.signIn()
-            #expect(tokens.token_type == "mac" && tokens.id_token == nil)
+            expect(tokens.token_type == "mac" && tokens.id_token == nil)
         }
     }
 
@@ -82,17 +83,17 @@ import Testing
             }
             let code = try await visitor.authorize()["code"] ?? ""
             let first = try await visitor.redeem(code)
-            #expect(first.status == 500 && String(buffer: first.body).contains("server_error"))
+            expect(first.status == 500 && String(buffer: first.body).contains("server_error"))
             let second = try await visitor.redeem(code)
-            #expect(second.status == 400 && second.body.readableBytes == 0)
+            expect(second.status == 400 && second.body.readableBytes == 0)
             let tokens: ProviderTokens = try await visitor.redeem(code).decode()
             provider.script {
                 $0.faults = [.all: [.response(503)], .refresh: [.error("invalid_grant")]]
             }
-            #expect(try await visitor.refresh(tokens.refresh_token).status == 400)
-            #expect(try await visitor.send(.GET, "/jwks").status == 503)
+            try await expect(visitor.refresh(tokens.refresh_token).status, equals: 400)
+            try await expect(visitor.send(.GET, "/jwks").status, equals: 503)
             provider.script { $0.faults = [:] }
-            #expect(try await visitor.refresh(tokens.refresh_token).status == 200)
+            try await expect(visitor.refresh(tokens.refresh_token).status, equals: 200)
         }
     }
 
@@ -103,12 +104,12 @@ import Testing
             let code = try await visitor.authorize()["code"] ?? ""
             await #expect(throws: (any Error).self) { try await visitor.redeem(code) }
             provider.script { $0.faults = [:] }
-            #expect(try await visitor.redeem(code).status == 200)
+            try await expect(visitor.redeem(code).status, equals: 200)
             let other = try await visitor.authorize()["code"] ?? ""
             provider.script { $0.faults[.code] = [.closed(takesEffect: true)] }
             await #expect(throws: (any Error).self) { try await visitor.redeem(other) }
             provider.script { $0.faults = [:] }
-            #expect(try await visitor.redeem(other).status == 400)
+            try await expect(visitor.redeem(other).status, equals: 400)
         }
     }
 
@@ -121,15 +122,15 @@ import Testing
             provider.script { $0.faults[.keys] = [fault] }
             let time = try await ContinuousClock().measure {
                 let response = try await visitor.send(.GET, "/jwks")
-                #expect(String(buffer: response.body) == "0123456789")
-                #expect(response.headers["Cache-Control"] == ["max-age=5"])
+                expect(String(buffer: response.body), equals: "0123456789")
+                expect(response.headers["Cache-Control"], equals: ["max-age=5"])
             }
             #expect(time >= .milliseconds(100))
             provider.script { $0.faults[.keys] = [.frozen()] }
             await #expect(throws: HTTPClientError.deadlineExceeded) {
                 try await visitor.send(.GET, "/jwks", timeout: .milliseconds(300))
             }
-            #expect(try await visitor.send(.GET, "/.well-known/openid-configuration").status == 200)
+            try await expect(visitor.send(.GET, "/.well-known/openid-configuration").status, equals: 200)
         }
     }
 
@@ -141,23 +142,23 @@ import Testing
             let script =
                 #"{"subject":"mia","idToken":{"signature":"none"},"faults":{"keys":[{"status":503,"count":1}]}}"#
             let response = try await visitor.send(.PUT, "/__mock/script", body: script)
-            #expect(response.status == 200)
+            expect(response.status, equals: 200)
             var expected = ProviderScript()
             expected.subject = "mia"
             expected.idToken.signature = .none
             expected.faults[.keys] = [.response(503, count: 1)]
             expected.faults[.keys]?[0].body = nil
-            #expect(try response.decode(ProviderScript.self) == expected)
-            #expect(try await visitor.send(.GET, "/jwks").status == 503)
+            try expect(response.decode(ProviderScript.self), equals: expected)
+            try await expect(visitor.send(.GET, "/jwks").status, equals: 503)
             let token = try DecodedToken(try await visitor.signIn().id_token ?? "")
-            #expect(token.header["alg"] == "none" && token.claim("sub") == "mia")
+            expect(token.header["alg"] == "none" && token.claim("sub") == "mia")
             let logins = try await visitor.send(.GET, "/__mock/logins").decode([[String: String]].self)
-            #expect(logins.map { $0["sub"] } == ["mia"])
-            #expect(try await visitor.send(.POST, "/__mock/rotate?keep=false").status == 204)
-            #expect(try await visitor.keys().map { $0["kid"] } == ["key-2"])
-            #expect(try await visitor.send(.POST, "/__mock/rotate").status == 204)
-            #expect(try await visitor.keys().map { $0["kid"] } == ["key-3", "key-2"])
-            #expect(try await visitor.send(.PUT, "/__mock/script", body: "{").status == 400)
+            expect(logins.map { $0["sub"] }, equals: ["mia"])
+            try await expect(visitor.send(.POST, "/__mock/rotate?keep=false").status, equals: 204)
+            try await expect(visitor.keys().map { $0["kid"] }, equals: ["key-2"])
+            try await expect(visitor.send(.POST, "/__mock/rotate").status, equals: 204)
+            try await expect(visitor.keys().map { $0["kid"] }, equals: ["key-3", "key-2"])
+            try await expect(visitor.send(.PUT, "/__mock/script", body: "{").status, equals: 400)
         }
     }
 
@@ -167,11 +168,11 @@ import Testing
         settings.exposesControl = true
         try await running(settings) { visitor, _ async throws in
             let script = #"{"accessToken":{"claims":{"set":{"client_id":"\"other\""}}}}"#
-            #expect(try await visitor.send(.PUT, "/__mock/script", body: script).status == 200)
+            try await expect(visitor.send(.PUT, "/__mock/script", body: script).status, equals: 200)
             let text = try await visitor.signIn().access_token
             let token = try DecodedToken(text)
-            #expect(token.claim("client_id") == "other" && token.claim("sub") == "jo")
-            #expect(try await visitor.isSigned(text))
+            expect(token.claim("client_id") == "other" && token.claim("sub") == "jo")
+            try await expect(visitor.isSigned(text))
         }
     }
 
@@ -179,9 +180,9 @@ import Testing
     func noControl() async throws {
         try await running { visitor, _ async throws in
             for path in ["/__mock/script", "/__mock/logins", "/__mock/requests"] {
-                #expect(try await visitor.send(.GET, path).status == 404)
+                try await expect(visitor.send(.GET, path).status, equals: 404)
             }
-            #expect(try await visitor.send(.PUT, "/__mock/script", body: "{}").status == 404)
+            try await expect(visitor.send(.PUT, "/__mock/script", body: "{}").status, equals: 404)
         }
     }
 }

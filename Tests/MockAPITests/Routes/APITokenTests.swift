@@ -1,4 +1,5 @@
 import NIOHTTP1
+import TestSupport
 import Testing
 
 @testable import MockAPI
@@ -20,7 +21,7 @@ struct APITokenTests {
             for (method, path) in Self.everyPath {
                 let response = try await mock.send(
                     method, path, apiToken: apiToken, authorization: .basic("jo@example.com", "secret"))
-                #expect(response.status == 403, "\(method.rawValue) \(path)")
+                expect(response.status, equals: 403, "\(method.rawValue) \(path)")
             }
         }
     }
@@ -29,17 +30,17 @@ struct APITokenTests {
     func doubled() async throws {
         try await MockAPI.withServer { mock in
             let response = try await mock.send(.GET, "/episodes", headers: [("x-api-token", "demo-api-token")])
-            #expect(response.status == 403)
+            expect(response.status, equals: 403)
         }
     }
 
     @Test("an unknown path or method is 404 with the right API token")
     func unknown() async throws {
         try await MockAPI.withServer { mock async throws in
-            #expect(try await mock.send(.GET, "/nowhere").status == 404)
-            #expect(try await mock.send(.GET, "/index.html").status == 404)
-            #expect(try await mock.send(.DELETE, "/episodes").status == 404)
-            #expect(try await mock.send(.GET, "/auth").status == 404)
+            try await expect(mock.send(.GET, "/nowhere").status, equals: 404)
+            try await expect(mock.send(.GET, "/index.html").status, equals: 404)
+            try await expect(mock.send(.DELETE, "/episodes").status, equals: 404)
+            try await expect(mock.send(.GET, "/auth").status, equals: 404)
         }
     }
 }

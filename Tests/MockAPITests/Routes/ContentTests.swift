@@ -1,6 +1,7 @@
 import FoundationEssentials
 import NIOCore
 import NIOHTTP1
+import TestSupport
 import Testing
 
 @testable import MockAPI
@@ -33,14 +34,14 @@ struct ContentTests {
     func episodesAndVideos() async throws {
         try await MockAPI.withServer { mock in
             let response = try await mock.send(.GET, "/episodes")
-            #expect(response.status == 200)
-            #expect(response.headers["content-type"] == ["application/json; charset=utf-8"])
+            expect(response.status, equals: 200)
+            expect(response.headers["content-type"], equals: ["application/json; charset=utf-8"])
             let episodes = try response.decode([EpisodeResponse].self)
             #expect(episodes.count >= 20)
             let bearer = "Bearer \(try await mock.signIn().accessToken)"
             for episode in episodes {
                 let video = try await mock.send(.GET, "/videos/\(episode.videoID)", authorization: bearer)
-                #expect(video.status == 200)
+                expect(video.status, equals: 200)
                 #expect(try video.decode(VideoResponse.self).duration > 0)
             }
         }
@@ -51,9 +52,9 @@ struct ContentTests {
         try await MockAPI.withServer { mock in
             let bearer = "Bearer \(try await mock.signIn().accessToken)"
             let response = try await mock.send(.GET, "/videos/1", authorization: bearer)
-            #expect(
-                String(buffer: response.body)
-                    == #"{"duration":279,"imageURL":"/images/values-first.svg","videoURL":"/media/1"}"#)
+            expect(
+                String(buffer: response.body),
+                equals: #"{"duration":279,"imageURL":"/images/values-first.svg","videoURL":"/media/1"}"#)
         }
     }
 
@@ -65,10 +66,10 @@ struct ContentTests {
             let bearer = "Bearer \(try await mock.signIn().accessToken)"
             let get = try await mock.send(.GET, path, authorization: bearer)
             let head = try await mock.send(.HEAD, path, authorization: bearer)
-            #expect(head.status == get.status)
-            #expect(head.headers["content-type"] == get.headers["content-type"])
-            #expect(head.headers["content-length"] == ["\(get.body.readableBytes)"])
-            #expect(head.body.readableBytes == 0)
+            expect(head.status, equals: get.status)
+            expect(head.headers["content-type"], equals: get.headers["content-type"])
+            expect(head.headers["content-length"], equals: ["\(get.body.readableBytes)"])
+            expect(head.body.readableBytes, equals: 0)
         }
     }
 
@@ -76,8 +77,8 @@ struct ContentTests {
     func unknownVideo(id: String) async throws {
         try await MockAPI.withServer { mock in
             let bearer = "Bearer \(try await mock.signIn().accessToken)"
-            #expect(try await mock.send(.GET, "/videos/\(id)", authorization: bearer).status == 404)
-            #expect(try await mock.send(.GET, "/videos/\(id)").status == 401)
+            try await expect(mock.send(.GET, "/videos/\(id)", authorization: bearer).status, equals: 404)
+            try await expect(mock.send(.GET, "/videos/\(id)").status, equals: 401)
         }
     }
 
@@ -93,14 +94,14 @@ struct ContentTests {
             ]
             for authorization in wrong {
                 let response = try await mock.send(.GET, path, authorization: authorization)
-                #expect(response.status == 401)
-                #expect(response.headers["www-authenticate"].first?.hasPrefix("Bearer ") == true)
+                expect(response.status, equals: 401)
+                expect(response.headers["www-authenticate"].first?.hasPrefix("Bearer "), equals: true)
             }
             let doubled = try await mock.send(
                 .GET, path, authorization: "Bearer \(pair.accessToken)",
                 headers: [("Authorization", "Bearer \(pair.accessToken)")])
-            #expect(doubled.status == 401)
-            #expect(try await mock.send(.GET, path, authorization: "bearer \(pair.accessToken)").status == 200)
+            expect(doubled.status, equals: 401)
+            try await expect(mock.send(.GET, path, authorization: "bearer \(pair.accessToken)").status, equals: 200)
         }
     }
 
@@ -110,11 +111,11 @@ struct ContentTests {
         try await MockAPI.withServer(MockAPISettings(now: clock.now)) { mock in
             let pair = try await mock.signIn()
             clock.advance(by: 299)
-            #expect(try await mock.send(.GET, "/user", authorization: "Bearer \(pair.accessToken)").status == 200)
+            try await expect(mock.send(.GET, "/user", authorization: "Bearer \(pair.accessToken)").status, equals: 200)
             clock.advance(by: 1)
-            #expect(try await mock.send(.GET, "/user", authorization: "Bearer \(pair.accessToken)").status == 401)
+            try await expect(mock.send(.GET, "/user", authorization: "Bearer \(pair.accessToken)").status, equals: 401)
             let next = try await mock.refresh(pair.refreshToken).decode(TokenResponse.self)
-            #expect(try await mock.send(.GET, "/user", authorization: "Bearer \(next.accessToken)").status == 200)
+            try await expect(mock.send(.GET, "/user", authorization: "Bearer \(next.accessToken)").status, equals: 200)
         }
     }
 
@@ -123,9 +124,9 @@ struct ContentTests {
         try await MockAPI.withServer { mock in
             let pair = try await mock.signIn()
             mock.api.rejectIssuedAccessTokens()
-            #expect(try await mock.send(.GET, "/user", authorization: "Bearer \(pair.accessToken)").status == 401)
+            try await expect(mock.send(.GET, "/user", authorization: "Bearer \(pair.accessToken)").status, equals: 401)
             let next = try await mock.refresh(pair.refreshToken).decode(TokenResponse.self)
-            #expect(try await mock.send(.GET, "/user", authorization: "Bearer \(next.accessToken)").status == 200)
+            try await expect(mock.send(.GET, "/user", authorization: "Bearer \(next.accessToken)").status, equals: 200)
         }
     }
 
@@ -134,18 +135,18 @@ struct ContentTests {
         try await MockAPI.withServer { mock in
             let bearer = "Bearer \(try await mock.signIn().accessToken)"
             let response = try await mock.send(.GET, "/user", authorization: bearer)
-            #expect(String(buffer: response.body).contains(#""createdAt":"2025-01-15T09:30:00Z""#))
+            expect(String(buffer: response.body).contains(#""createdAt":"2025-01-15T09:30:00Z""#))
             let user = try response.decode(UserResponse.self)
-            #expect(user.email == "jo@example.com")
-            #expect(user.name == "Jo")
-            #expect(!user.isNewUser)
-            #expect(user.id.hasPrefix("usr_"))
+            expect(user.email, equals: "jo@example.com")
+            expect(user.name, equals: "Jo")
+            expect(!user.isNewUser)
+            expect(user.id.hasPrefix("usr_"))
 
-            #expect(mock.api.renameUser(email: "jo@example.com", to: "Joanna"))
-            #expect(!mock.api.renameUser(email: "no@example.com", to: "Nobody"))
+            expect(mock.api.renameUser(email: "jo@example.com", to: "Joanna"))
+            expect(!mock.api.renameUser(email: "no@example.com", to: "Nobody"))
             let renamed = try await mock.send(.GET, "/user", authorization: bearer).decode(UserResponse.self)
-            #expect(renamed.name == "Joanna")
-            #expect(renamed.id == user.id)
+            expect(renamed.name, equals: "Joanna")
+            expect(renamed.id, equals: user.id)
         }
     }
 
@@ -160,8 +161,8 @@ struct ContentTests {
                 let pair = try await mock.signIn(email: user.email, password: user.password)
                 let response = try await mock.send(.GET, "/user", authorization: "Bearer \(pair.accessToken)")
                 let shown = try response.decode(UserResponse.self)
-                #expect(shown.email == user.email)
-                #expect(shown.name == user.name)
+                expect(shown.email, equals: user.email)
+                expect(shown.name, equals: user.name)
             }
         }
     }

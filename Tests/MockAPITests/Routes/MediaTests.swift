@@ -1,6 +1,7 @@
 import FoundationEssentials
 import NIOCore
 import NIOHTTP1
+import TestSupport
 import Testing
 
 @testable import MockAPI
@@ -12,15 +13,15 @@ struct MediaTests {
             var pictures: Set<String> = []
             for episode in Catalogue.episodes {
                 let response = try await mock.send(.GET, episode.imageURL)
-                #expect(response.status == 200)
-                #expect(response.headers["content-type"] == ["image/svg+xml"])
-                #expect(response.headers["content-security-policy"] == ["default-src 'none'"])
+                expect(response.status, equals: 200)
+                expect(response.headers["content-type"], equals: ["image/svg+xml"])
+                expect(response.headers["content-security-policy"], equals: ["default-src 'none'"])
                 pictures.insert(String(buffer: response.body))
             }
-            #expect(pictures.count == Catalogue.episodes.count)
-            #expect(pictures.allSatisfy { $0.hasPrefix("<svg ") && $0.hasSuffix("</svg>\n") && !$0.contains("style=") })
+            expect(pictures.count, equals: Catalogue.episodes.count)
+            expect(pictures.allSatisfy { $0.hasPrefix("<svg ") && $0.hasSuffix("</svg>\n") && !$0.contains("style=") })
             for unknown in ["/images/none.svg", "/images/values-first", "/images/values-first.jpg"] {
-                #expect(try await mock.send(.GET, unknown).status == 404, "\(unknown)")
+                try await expect(mock.send(.GET, unknown).status, equals: 404, "\(unknown)")
             }
         }
     }
@@ -30,17 +31,17 @@ struct MediaTests {
         try await MockAPI.withServer { mock in
             let bearer = "Bearer \(try await mock.signIn().accessToken)"
             for episode in Catalogue.episodes {
-                let video = try #require(Catalogue.video(withID: "\(episode.videoID)"))
+                let video = try require(Catalogue.video(withID: "\(episode.videoID)"))
                 let response = try await mock.send(.GET, video.videoURL, authorization: bearer)
-                #expect(response.status == 200)
-                #expect(response.headers["content-type"] == ["video/webm"])
-                #expect(response.headers["cache-control"] == ["private, no-store"])
+                expect(response.status, equals: 200)
+                expect(response.headers["content-type"], equals: ["video/webm"])
+                expect(response.headers["cache-control"], equals: ["private, no-store"])
                 // The first bytes of Matroska (RFC 8794 §11.2.1).
-                #expect(Array(response.body.readableBytesView.prefix(4)) == [0x1a, 0x45, 0xdf, 0xa3])
+                expect(Array(response.body.readableBytesView.prefix(4)), equals: [0x1a, 0x45, 0xdf, 0xa3])
             }
-            #expect(try await mock.send(.GET, "/media/99", authorization: bearer).status == 404)
-            #expect(try await mock.send(.GET, "/media/99").status == 401)
-            #expect(try await mock.send(.GET, "/media/1", authorization: "Bearer x").status == 401)
+            try await expect(mock.send(.GET, "/media/99", authorization: bearer).status, equals: 404)
+            try await expect(mock.send(.GET, "/media/99").status, equals: 401)
+            try await expect(mock.send(.GET, "/media/1", authorization: "Bearer x").status, equals: 401)
         }
     }
 
@@ -52,16 +53,16 @@ struct MediaTests {
             #expect(whole.readableBytes < 32_000)
             let part = try await mock.send(
                 .GET, "/media/1", authorization: bearer, headers: [("Range", "bytes=1000-1999")])
-            #expect(part.status == 206)
-            #expect(part.headers["content-range"] == ["bytes 1000-1999/\(whole.readableBytes)"])
-            #expect(part.headers["content-length"] == ["1000"])
-            #expect(part.body == whole.getSlice(at: 1_000, length: 1_000))
+            expect(part.status, equals: 206)
+            expect(part.headers["content-range"], equals: ["bytes 1000-1999/\(whole.readableBytes)"])
+            expect(part.headers["content-length"], equals: ["1000"])
+            expect(part.body, equals: whole.getSlice(at: 1_000, length: 1_000))
             let behind = try await mock.send(
                 .GET, "/media/1", authorization: bearer, headers: [("Range", "bytes=99999-")])
-            #expect(behind.status == 416)
-            #expect(behind.headers["content-range"] == ["bytes */\(whole.readableBytes)"])
+            expect(behind.status, equals: 416)
+            expect(behind.headers["content-range"], equals: ["bytes */\(whole.readableBytes)"])
             let stranger = try await mock.send(.GET, "/media/1", headers: [("Range", "bytes=0-0")])
-            #expect(stranger.status == 401)
+            expect(stranger.status, equals: 401)
         }
     }
 }

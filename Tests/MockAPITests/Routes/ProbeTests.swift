@@ -1,6 +1,7 @@
 import AsyncHTTPClient
 import NIOCore
 import NIOHTTP1
+import TestSupport
 import Testing
 
 @testable import MockAPI
@@ -12,8 +13,8 @@ struct ProbeTests {
     func bytes(count: Int) async throws {
         try await MockAPI.withServer(settings) { mock in
             let response = try await mock.send(.GET, "/__mock/bytes?count=\(count)")
-            #expect(response.status == 200)
-            #expect(Array(response.body.readableBytesView) == (0..<count).map { UInt8(truncatingIfNeeded: $0) })
+            expect(response.status, equals: 200)
+            expect(Array(response.body.readableBytesView), equals: (0..<count).map { UInt8(truncatingIfNeeded: $0) })
         }
     }
 
@@ -23,9 +24,9 @@ struct ProbeTests {
             let sent = ByteBuffer(bytes: (0..<300_000).map { UInt8(truncatingIfNeeded: $0) })
             let response = try await mock.send(
                 .POST, "/__mock/echo", headers: [("Content-Type", "image/x-test")], body: .bytes(sent))
-            #expect(response.status == 200)
-            #expect(response.body == sent)
-            #expect(response.headers["content-type"] == ["image/x-test"])
+            expect(response.status, equals: 200)
+            expect(response.body, equals: sent)
+            expect(response.headers["content-type"], equals: ["image/x-test"])
         }
     }
 
@@ -40,11 +41,11 @@ struct ProbeTests {
             source.yield(ByteBuffer(string: "one"))
             let response = try await HTTPClient.shared.execute(request, timeout: .seconds(30))
             var iterator = response.body.makeAsyncIterator()
-            #expect(try await iterator.next().map(String.init(buffer:)) == "one")
+            try await expect(iterator.next().map(String.init(buffer:)), equals: "one")
             source.yield(ByteBuffer(string: "two"))
-            #expect(try await iterator.next().map(String.init(buffer:)) == "two")
+            try await expect(iterator.next().map(String.init(buffer:)), equals: "two")
             source.finish()
-            #expect(try await iterator.next() == nil)
+            try await expect(iterator.next(), equals: nil)
         }
     }
 
@@ -52,7 +53,7 @@ struct ProbeTests {
     func slow() async throws {
         try await MockAPI.withServer(settings) { mock in
             let response = try await mock.send(.GET, "/__mock/slow?seconds=0.01")
-            #expect(String(buffer: response.body) == "waiting\ndone\n")
+            expect(String(buffer: response.body), equals: "waiting\ndone\n")
         }
         let response = try await MockAPI.withServer(settings) { mock in
             var request = HTTPClientRequest(url: mock.baseURL + "/__mock/slow?seconds=600")
@@ -70,7 +71,7 @@ struct ProbeTests {
         ])
     func nonsense(path: String) async throws {
         try await MockAPI.withServer(settings) { mock async throws in
-            #expect(try await mock.send(.GET, "/__mock/\(path)").status == 400)
+            try await expect(mock.send(.GET, "/__mock/\(path)").status, equals: 400)
         }
     }
 }

@@ -1,5 +1,6 @@
 import NIOCore
 import NIOHTTP1
+import TestSupport
 import Testing
 
 @testable import MockAPI
@@ -10,15 +11,16 @@ struct RefreshTests {
         try await MockAPI.withServer { mock in
             let first = try await mock.signIn()
             let response = try await mock.refresh(first.refreshToken)
-            #expect(response.status == 200)
-            #expect(response.headers["cache-control"] == ["no-store"])
+            expect(response.status, equals: 200)
+            expect(response.headers["cache-control"], equals: ["no-store"])
             let second = try response.decode(TokenResponse.self)
-            #expect(second.accessToken != first.accessToken)
-            #expect(second.refreshToken != first.refreshToken)
-            #expect(try await mock.send(.GET, "/user", authorization: "Bearer \(second.accessToken)").status == 200)
-            #expect(try await mock.refresh(second.refreshToken).status == 200)
-            #expect(mock.observations.snapshot().refreshes == 2)
-            #expect(mock.observations.snapshot().reuseDetections == 0)
+            expect(second.accessToken != first.accessToken)
+            expect(second.refreshToken != first.refreshToken)
+            try await expect(
+                mock.send(.GET, "/user", authorization: "Bearer \(second.accessToken)").status, equals: 200)
+            try await expect(mock.refresh(second.refreshToken).status, equals: 200)
+            expect(mock.observations.snapshot().refreshes, equals: 2)
+            expect(mock.observations.snapshot().reuseDetections, equals: 0)
         }
     }
 
@@ -28,12 +30,13 @@ struct RefreshTests {
             let bystander = try await mock.signIn()
             let first = try await mock.signIn()
             let second = try await mock.refresh(first.refreshToken).decode(TokenResponse.self)
-            #expect(try await mock.refresh(first.refreshToken).status == 401)
-            #expect(try await mock.refresh(second.refreshToken).status == 401)
-            #expect(try await mock.send(.GET, "/user", authorization: "Bearer \(second.accessToken)").status == 200)
-            #expect(try await mock.refresh(bystander.refreshToken).status == 200)
-            #expect(mock.observations.snapshot().refreshes == 2)
-            #expect(mock.observations.snapshot().reuseDetections == 1)
+            try await expect(mock.refresh(first.refreshToken).status, equals: 401)
+            try await expect(mock.refresh(second.refreshToken).status, equals: 401)
+            try await expect(
+                mock.send(.GET, "/user", authorization: "Bearer \(second.accessToken)").status, equals: 200)
+            try await expect(mock.refresh(bystander.refreshToken).status, equals: 200)
+            expect(mock.observations.snapshot().refreshes, equals: 2)
+            expect(mock.observations.snapshot().reuseDetections, equals: 1)
         }
     }
 
@@ -45,9 +48,9 @@ struct RefreshTests {
                 for _ in 0..<8 { group.addTask { try await mock.refresh(pair.refreshToken).status } }
                 return try await group.reduce(into: []) { $0.append($1) }
             }
-            #expect(statuses.sorted() == [200] + Array(repeating: 401, count: 7))
-            #expect(mock.observations.snapshot().refreshes == 1)
-            #expect(mock.observations.snapshot().reuseDetections == 7)
+            expect(statuses.sorted(), equals: [200] + Array(repeating: 401, count: 7))
+            expect(mock.observations.snapshot().refreshes, equals: 1)
+            expect(mock.observations.snapshot().reuseDetections, equals: 7)
         }
     }
 
@@ -61,10 +64,10 @@ struct RefreshTests {
             ]
             for authorization in wrong {
                 let response = try await mock.send(.POST, path, authorization: authorization)
-                #expect(response.status == 401)
-                #expect(response.headers["www-authenticate"].first?.hasPrefix("Bearer ") == true)
+                expect(response.status, equals: 401)
+                expect(response.headers["www-authenticate"].first?.hasPrefix("Bearer "), equals: true)
             }
-            #expect(try await mock.refresh(pair.refreshToken).status == 200)
+            try await expect(mock.refresh(pair.refreshToken).status, equals: 200)
         }
     }
 
@@ -77,11 +80,11 @@ struct RefreshTests {
             for _ in 0..<2 {
                 let response = try await mock.send(
                     .POST, "/auth/revoke", authorization: "Bearer \(second.refreshToken)")
-                #expect(response.status == 204)
-                #expect(response.body.readableBytes == 0)
+                expect(response.status, equals: 204)
+                expect(response.body.readableBytes, equals: 0)
             }
-            #expect(try await mock.refresh(second.refreshToken).status == 401)
-            #expect(try await mock.refresh(bystander.refreshToken).status == 200)
+            try await expect(mock.refresh(second.refreshToken).status, equals: 401)
+            try await expect(mock.refresh(bystander.refreshToken).status, equals: 200)
         }
     }
 }

@@ -1,4 +1,5 @@
 import NIOHTTP1
+import TestSupport
 import Testing
 
 @testable import MockAPI
@@ -8,16 +9,16 @@ struct SignInTests {
     func pair() async throws {
         try await MockAPI.withServer { mock in
             let response = try await mock.send(.POST, "/auth", authorization: .basic("jo@example.com", "secret"))
-            #expect(response.status == 200)
-            #expect(response.headers["content-type"] == ["application/json; charset=utf-8"])
-            #expect(response.headers["cache-control"] == ["no-store"])
-            #expect(Set(try response.decode([String: String].self).keys) == ["accessToken", "refreshToken"])
+            expect(response.status, equals: 200)
+            expect(response.headers["content-type"], equals: ["application/json; charset=utf-8"])
+            expect(response.headers["cache-control"], equals: ["no-store"])
+            expect(Set(try response.decode([String: String].self).keys), equals: ["accessToken", "refreshToken"])
             let pair = try response.decode(TokenResponse.self)
-            #expect(pair.accessToken.split(separator: ".").count == 3)
-            #expect(!pair.refreshToken.contains("."))
+            expect(pair.accessToken.split(separator: ".").count, equals: 3)
+            expect(!pair.refreshToken.contains("."))
             let again = try await mock.signIn()
-            #expect(again.accessToken != pair.accessToken)
-            #expect(again.refreshToken != pair.refreshToken)
+            expect(again.accessToken != pair.accessToken)
+            expect(again.refreshToken != pair.refreshToken)
         }
     }
 
@@ -33,8 +34,8 @@ struct SignInTests {
             ]
             for authorization in credentials {
                 let response = try await mock.send(.POST, path, authorization: authorization)
-                #expect(response.status == 401)
-                #expect(response.headers["www-authenticate"].first?.hasPrefix("Basic ") == true)
+                expect(response.status, equals: 401)
+                expect(response.headers["www-authenticate"].first?.hasPrefix("Basic "), equals: true)
             }
         }
     }
@@ -44,7 +45,7 @@ struct SignInTests {
         let user = MockUser(email: "Zoë@example.com", password: "pä:ss:wörd🔑", name: "Zoë")
         try await MockAPI.withServer(MockAPISettings(users: [user])) { mock in
             let response = try await mock.send(.POST, "/auth", authorization: .basic("ZOË@Example.com", "pä:ss:wörd🔑"))
-            #expect(response.status == 200)
+            expect(response.status, equals: 200)
         }
     }
 
@@ -54,13 +55,13 @@ struct SignInTests {
         try await MockAPI.withServer(MockAPISettings(now: clock.now)) { mock in
             let response = try await mock.send(
                 .POST, "/api/v1/signin", authorization: .basic("jo@example.com", "secret"))
-            #expect(response.status == 200)
+            expect(response.status, equals: 200)
             let fields = try response.decode([String: String].self)
-            #expect(Array(fields.keys) == ["accessToken"])
+            expect(Array(fields.keys), equals: ["accessToken"])
             clock.advance(by: 1_000_000)
             let bearer = "Bearer \(fields["accessToken"] ?? "")"
-            #expect(try await mock.send(.GET, "/videos/1", authorization: bearer).status == 200)
-            #expect(try await mock.send(.POST, "/auth/refresh", authorization: bearer).status == 401)
+            try await expect(mock.send(.GET, "/videos/1", authorization: bearer).status, equals: 200)
+            try await expect(mock.send(.POST, "/auth/refresh", authorization: bearer).status, equals: 401)
         }
     }
 }

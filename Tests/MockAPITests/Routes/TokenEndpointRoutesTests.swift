@@ -1,6 +1,7 @@
 import AsyncHTTPClient
 import NIOCore
 import NIOHTTP1
+import TestSupport
 import Testing
 
 @testable import MockAPI
@@ -28,15 +29,16 @@ import Testing
     func grants() async throws {
         try await MockAPI.withServer { mock in
             let first = try await post(mock, "/oauth/token", password + client).decode(Tokens.self)
-            #expect(first.token_type == "bearer" && first.expires_in == 300)
-            #expect(try await mock.send(.GET, "/user", authorization: "Bearer \(first.access_token)").status == 200)
+            expect(first.token_type == "bearer" && first.expires_in == 300)
+            try await expect(
+                mock.send(.GET, "/user", authorization: "Bearer \(first.access_token)").status, equals: 200)
             let refresh = "grant_type=refresh_token&refresh_token=\(first.refresh_token)" + client
-            #expect(try await post(mock, "/oauth/token", refresh).status == 200)
+            try await expect(post(mock, "/oauth/token", refresh).status, equals: 200)
             let reuse = try await post(mock, "/oauth/token", refresh)
-            #expect(reuse.status == 400)
-            #expect(String(buffer: reuse.body) == #"{"error":"invalid_grant"}"#)
-            #expect(mock.observations.snapshot().refreshes == 1)
-            #expect(mock.observations.snapshot().reuseDetections == 1)
+            expect(reuse.status, equals: 400)
+            expect(String(buffer: reuse.body), equals: #"{"error":"invalid_grant"}"#)
+            expect(mock.observations.snapshot().refreshes, equals: 1)
+            expect(mock.observations.snapshot().reuseDetections, equals: 1)
         }
     }
 
@@ -57,11 +59,11 @@ import Testing
                 ("", basic, 400, "invalid_request"),
             ] as [(String, String?, Int, String)] {
                 let response = try await post(mock, "/oauth/token", body, authorization: authorization)
-                #expect(response.status == status, "\(body)")
-                #expect(String(buffer: response.body) == #"{"error":"\#(code)"}"#, "\(body)")
+                expect(response.status, equals: status, "\(body)")
+                expect(String(buffer: response.body), equals: #"{"error":"\#(code)"}"#, "\(body)")
             }
-            #expect(try await post(mock, "/oauth/revoke", "token=x", authorization: basic).status == 200)
-            #expect(try await post(mock, "/oauth/revoke", "token=x").status == 401)
+            try await expect(post(mock, "/oauth/revoke", "token=x", authorization: basic).status, equals: 200)
+            try await expect(post(mock, "/oauth/revoke", "token=x").status, equals: 401)
         }
     }
 
@@ -69,15 +71,15 @@ import Testing
     func login() async throws {
         try await MockAPI.withServer { mock in
             let good = try await post(mock, "/login", "username=jo%40example.com&secret=secret&realm=main")
-            #expect(good.status == 200 && String(buffer: good.body).contains(#""ok":true"#))
+            expect(good.status == 200 && String(buffer: good.body).contains(#""ok":true"#))
             for (path, body, code) in [
                 ("/login", "username=jo%40example.com&secret=x&realm=main", "wrong_password"),
                 ("/login", "username=jo%40example.com&secret=secret", "bad_request"),
                 ("/login/again", "token=x", "token_expired"), ("/login/again", "", "bad_request"),
             ] {
                 let response = try await post(mock, path, body)
-                #expect(response.status == 200)
-                #expect(String(buffer: response.body) == #"{"code":"\#(code)","ok":false}"#)
+                expect(response.status, equals: 200)
+                expect(String(buffer: response.body), equals: #"{"code":"\#(code)","ok":false}"#)
             }
         }
     }

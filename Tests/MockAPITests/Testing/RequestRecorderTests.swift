@@ -1,5 +1,6 @@
 import FoundationEssentials
 import NIOHTTP1
+import TestSupport
 import Testing
 
 @testable import MockAPI
@@ -14,11 +15,11 @@ struct RequestRecorderTests {
         let observations = RequestRecorder()
         for number in 0..<2_500 { observations.record(request("/\(number)")) }
         let seen = observations.snapshot()
-        #expect(seen.total == 2_500)
-        #expect(seen.recent.map(\.path) == (1_500..<2_500).map { "/\($0)" })
-        #expect(seen.counts.count == 1_000)
+        expect(seen.total, equals: 2_500)
+        expect(seen.recent.map(\.path), equals: (1_500..<2_500).map { "/\($0)" })
+        expect(seen.counts.count, equals: 1_000)
         observations.record(request("/0"))
-        #expect(observations.snapshot().count("GET", "/0") == 2)
+        expect(observations.snapshot().count("GET", "/0"), equals: 2)
     }
 
     @Test("headers are recorded with their spelling, their order and every repetition")
@@ -29,14 +30,14 @@ struct RequestRecorderTests {
                 ("Cookie", "a=1; b=2"), ("X-Empty", ""), ("X-DUP", "1"), ("Accept-Encoding", "identity"),
             ]
             _ = try await mock.send(.GET, "/episodes?a=%20b&c=?d", headers: sent)
-            let seen = try #require(mock.observations.snapshot().recent.first)
-            #expect(seen.method == "GET")
-            #expect(seen.path == "/episodes")
-            #expect(seen.query == "a=%20b&c=?d")
+            let seen = try require(mock.observations.snapshot().recent.first)
+            expect(seen.method, equals: "GET")
+            expect(seen.path, equals: "/episodes")
+            expect(seen.query, equals: "a=%20b&c=?d")
             let expected = (sent + [("X-API-TOKEN", "demo-api-token")]).map(RecordedHeader.init)
-            #expect(seen.headers.filter { $0.name != "Host" } == expected)
-            #expect(seen.values(of: "host") == ["127.0.0.1:\(mock.port)"])
-            #expect(seen.values(of: "X-Dup") == ["1", "2", "1"])
+            expect(seen.headers.filter { $0.name != "Host" }, equals: expected)
+            expect(seen.values(of: "host"), equals: ["127.0.0.1:\(mock.port)"])
+            expect(seen.values(of: "X-Dup"), equals: ["1", "2", "1"])
         }
     }
 
@@ -48,8 +49,8 @@ struct RequestRecorderTests {
             _ = try await mock.send(.DELETE, "/nowhere?x")
             _ = try await mock.send(.GET, "/user")
             let seen = mock.observations.snapshot()
-            #expect(seen.counts == ["GET /episodes": 1, "DELETE /nowhere": 1, "GET /user": 1])
-            #expect(seen.total == 3)
+            expect(seen.counts, equals: ["GET /episodes": 1, "DELETE /nowhere": 1, "GET /user": 1])
+            expect(seen.total, equals: 3)
         }
     }
 
@@ -59,10 +60,10 @@ struct RequestRecorderTests {
             mock.faults.failNext("GET", "/__mock/requests")
             _ = try await mock.send(.GET, "/episodes")
             let response = try await mock.send(.GET, "/__mock/requests")
-            #expect(response.status == 200)
-            #expect(try response.decode(RecordedTraffic.self) == mock.observations.snapshot())
-            #expect(mock.observations.snapshot().counts == ["GET /episodes": 1])
-            #expect(try await mock.send(.GET, "/__mock/requests", apiToken: nil).status == 403)
+            expect(response.status, equals: 200)
+            try expect(response.decode(RecordedTraffic.self), equals: mock.observations.snapshot())
+            expect(mock.observations.snapshot().counts, equals: ["GET /episodes": 1])
+            try await expect(mock.send(.GET, "/__mock/requests", apiToken: nil).status, equals: 403)
         }
     }
 
@@ -71,8 +72,8 @@ struct RequestRecorderTests {
         arguments: ["/__mock/requests", "/__mock/slow?seconds=0", "/__mock/bytes?count=1"])
     func optIn(path: String) async throws {
         try await MockAPI.withServer { mock async throws in
-            #expect(try await mock.send(.GET, path).status == 404)
-            #expect(mock.observations.snapshot().total == 1)
+            try await expect(mock.send(.GET, path).status, equals: 404)
+            expect(mock.observations.snapshot().total, equals: 1)
         }
     }
 }

@@ -1,4 +1,5 @@
 import RefreshSimulation
+import TestSupport
 import Testing
 
 /// Tests of the simulation itself: it must detect each of these bugs within 2,000 seeds.
@@ -31,16 +32,16 @@ struct MutantTests {
     @Test("Each mutant violates its invariant within 2,000 seeds", arguments: table)
     func found(_ mutant: InjectedBug, _ invariant: Invariant) throws {
         let seed = (0..<2_000 as Range<UInt64>).first { Simulation.run(seed: $0, mutant: mutant).violation != nil }
-        let first = try #require(seed, "\(mutant) was not found")
-        let violation = try #require(Simulation.run(seed: first, mutant: mutant).violation)
-        #expect(violation.invariant == invariant, "\(mutant), seed \(first): \(violation)")
+        let first = try require(seed, "\(mutant) was not found")
+        let violation = try require(Simulation.run(seed: first, mutant: mutant).violation)
+        expect(violation.invariant, equals: invariant, "\(mutant), seed \(first): \(violation)")
         print("\(mutant): seed \(first), \(violation)")
         // Without the mutant the same seed passes.
-        #expect(Simulation.run(seed: first).violation == nil)
+        expect(Simulation.run(seed: first).violation, equals: nil)
     }
 
     @Test("Every mutant is tested")
     func all() {
-        #expect(Set(Self.table.map(\.0)) == Set(InjectedBug.allCases))
+        expect(Set(Self.table.map(\.0)), equals: Set(InjectedBug.allCases))
     }
 }

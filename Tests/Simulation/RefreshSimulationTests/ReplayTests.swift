@@ -1,4 +1,5 @@
 import RefreshSimulation
+import TestSupport
 import Testing
 
 @Suite("Replay of a simulation seed", .timeLimit(.minutes(3)))
@@ -9,9 +10,9 @@ struct ReplayTests {
             let first = Simulation.run(seed: seed, isTraced: true)
             let second = Simulation.run(seed: seed, isTraced: true)
             let unseen = Simulation.run(seed: seed)
-            #expect(first.trace == second.trace)
+            expect(first.trace, equals: second.trace)
             #expect(first.trace.count > 20)
-            #expect(unseen.eventCount == first.eventCount)
+            expect(unseen.eventCount, equals: first.eventCount)
         }
     }
 
@@ -23,7 +24,7 @@ struct ReplayTests {
             print("digest \(Self.digest)")
         }
         let output = String(decoding: other.standardOutputContent, as: UTF8.self)
-        #expect(output.contains("digest \(Self.digest)\n"))
+        expect(output.contains("digest \(Self.digest)\n"))
     }
 
     /// The FNV-1a hash of the traces of seeds 0 to 19.

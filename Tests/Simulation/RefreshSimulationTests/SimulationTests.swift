@@ -11,9 +11,9 @@ struct SimulationTests {
             let outcome = Simulation.run(seed: seed)
             return (outcome.violation.map { "\($0)" }, outcome.eventCount, outcome.coverage.counts)
         }
-        #expect(results.violations == [], "replay one with CLOAKROOM_SIMULATION_SEED")
+        expect(results.violations, equals: [], "replay one with CLOAKROOM_SIMULATION_SEED")
         let counts = zip(SimulationEvent.allCases, results.counts)
-        #expect(counts.filter { $0.1 == 0 }.map(\.0) == [])
+        expect(counts.filter { $0.1 == 0 }.map(\.0), equals: [])
         print("\(results.seedCount) seeds, \(results.eventCount) events")
         print(counts.map { "\($0) \($1)" }.joined(separator: ", "))
     }
@@ -24,7 +24,7 @@ struct SimulationTests {
         let bug = mutant.flatMap { InjectedBug(rawValue: $0) }
         let outcome = Simulation.run(seed: seed ?? 0, mutant: bug, isTraced: true)
         if seed != nil { print(outcome.trace.joined(separator: "\n")) }
-        #expect(!outcome.trace.isEmpty)
-        #expect(outcome.violation == nil)
+        expect(!outcome.trace.isEmpty)
+        expect(outcome.violation, equals: nil)
     }
 }

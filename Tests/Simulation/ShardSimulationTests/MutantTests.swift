@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 /// Tests of the simulation itself: it must detect each of these bugs within 1,000 seeds.
@@ -35,16 +36,16 @@ struct MutantTests {
     @Test("Each mutant violates an invariant within 1,000 seeds", arguments: table)
     func found(_ mutant: InjectedBug, _ known: UInt64) throws {
         let seeds = [known] + Array(0..<1_000)
-        let seed = try #require(
+        let seed = try require(
             seeds.first { Simulation.run(seed: $0, mutant: mutant).violation != nil }, "\(mutant) was not found")
-        let violation = try #require(Simulation.run(seed: seed, mutant: mutant).violation)
+        let violation = try require(Simulation.run(seed: seed, mutant: mutant).violation)
         print("\(mutant): seed \(seed), \(violation)")
         // Without the mutant the same seed passes.
-        #expect(Simulation.run(seed: seed).violation == nil)
+        expect(Simulation.run(seed: seed).violation, equals: nil)
     }
 
     @Test("Every mutant is tested")
     func all() {
-        #expect(Set(Self.table.map(\.0)) == Set(InjectedBug.allCases))
+        expect(Set(Self.table.map(\.0)), equals: Set(InjectedBug.allCases))
     }
 }

@@ -9,9 +9,9 @@ struct SimulationTests {
             let outcome = Simulation.run(seed: seed)
             return (outcome.violation.map { "\($0)" }, outcome.eventCount, outcome.coverage.counts)
         }
-        #expect(results.violations == [], "replay one with CLOAKROOM_SIMULATION_SEED")
+        expect(results.violations, equals: [], "replay one with CLOAKROOM_SIMULATION_SEED")
         let counts = zip(SimulationEvent.allCases, results.counts)
-        #expect(counts.filter { $0.1 == 0 }.map(\.0) == [])
+        expect(counts.filter { $0.1 == 0 }.map(\.0), equals: [])
         print("\(results.seedCount) seeds of a sharded store, \(results.eventCount) events")
         print(counts.map { "\($0) \($1)" }.joined(separator: ", "))
     }
@@ -22,8 +22,8 @@ struct SimulationTests {
         let bug = mutant.flatMap { InjectedBug(rawValue: $0) }
         let outcome = Simulation.run(seed: seed ?? 0, mutant: bug, isTraced: true)
         if seed != nil { print(outcome.trace.joined(separator: "\n")) }
-        #expect(!outcome.trace.isEmpty)
-        #expect(outcome.violation == nil)
+        expect(!outcome.trace.isEmpty)
+        expect(outcome.violation, equals: nil)
     }
 
     @Test("The same seed gives the same run, with and without a trace")
@@ -32,9 +32,9 @@ struct SimulationTests {
             let first = Simulation.run(seed: seed, isTraced: true)
             let second = Simulation.run(seed: seed, isTraced: true)
             let unseen = Simulation.run(seed: seed)
-            #expect(first.trace == second.trace)
+            expect(first.trace, equals: second.trace)
             #expect(first.trace.count > 20)
-            #expect(unseen.eventCount == first.eventCount)
+            expect(unseen.eventCount, equals: first.eventCount)
         }
     }
 }

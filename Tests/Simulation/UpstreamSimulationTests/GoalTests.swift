@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 import UpstreamSimulation
 
@@ -5,6 +6,6 @@ import UpstreamSimulation
 struct GoalTests {
     @Test("Every goal is reached with every seed", arguments: Goal.allCases, 1...5 as ClosedRange<UInt64>)
     func holds(_ goal: Goal, seed: UInt64) {
-        #expect(goal.violations(seed: seed) == [])
+        expect(goal.violations(seed: seed), equals: [])
     }
 }

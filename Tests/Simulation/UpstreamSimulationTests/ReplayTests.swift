@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 import UpstreamSimulation
 
@@ -18,9 +19,9 @@ struct ReplayTests {
         let first = Simulation.run(Self.scenario, seed: 1)
         let second = Simulation.run(Self.scenario, seed: 1)
         #expect(first.eventCount > 10_000)
-        #expect(first.eventCount == second.eventCount)
-        #expect(first.digest == second.digest)
-        #expect(Simulation.run(Self.scenario, seed: 2).digest != first.digest)
+        expect(first.eventCount, equals: second.eventCount)
+        expect(first.digest, equals: second.digest)
+        expect(Simulation.run(Self.scenario, seed: 2).digest != first.digest)
     }
 
     @Test("The same seed gives the same run in another process, where sets have another order")
@@ -31,7 +32,7 @@ struct ReplayTests {
             print("digest \(Simulation.run(Self.scenario, seed: 1).digest)")
         }
         let output = String(decoding: other.standardOutputContent, as: UTF8.self)
-        #expect(output.contains("digest \(Simulation.run(Self.scenario, seed: 1).digest)\n"))
+        expect(output.contains("digest \(Simulation.run(Self.scenario, seed: 1).digest)\n"))
     }
 
     @Test(
@@ -42,8 +43,8 @@ struct ReplayTests {
         var scenario = Self.scenario
         scenario.reloadAt = second
         let reloaded = Simulation.run(scenario, seed: 1)
-        #expect(reloaded.digest == expected.digest)
-        #expect(reloaded.eventCount == expected.eventCount)
-        #expect(Simulation.run(scenario, seed: 1, bug: .reloadForgets).digest != expected.digest)
+        expect(reloaded.digest, equals: expected.digest)
+        expect(reloaded.eventCount, equals: expected.eventCount)
+        expect(Simulation.run(scenario, seed: 1, bug: .reloadForgets).digest != expected.digest)
     }
 }

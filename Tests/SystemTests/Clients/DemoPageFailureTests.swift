@@ -19,8 +19,8 @@ struct DemoPageFailureTests {
                     .evaluate("return document.querySelector('#form-message').dataset.code"),
                     .evaluate("return document.querySelector('#password').value"),
                 ])
-            #expect(run.values == ["true", "invalid_input", ""])
-            #expect(mock.observations.snapshot().count("POST", "/auth") == 0)
+            expect(run.values, equals: ["true", "invalid_input", ""])
+            expect(mock.observations.snapshot().count("POST", "/auth"), equals: 0)
         }
     }
 
@@ -32,8 +32,8 @@ struct DemoPageFailureTests {
                     .waitForText("Too many attempts. Try again later. ("), .waitFor("#submit:disabled"),
                     .waitForText("You may try again now."), .waitFor("#submit:enabled"),
                 ] + signIn() + [.waitForText("Welcome, Jo.")])
-            #expect(run.values == ["429"])
-            #expect(run.unexpectedProblems == [])
+            expect(run.values, equals: ["429"])
+            expect(run.unexpectedProblems, equals: [])
         }
     }
 
@@ -46,7 +46,7 @@ struct DemoPageFailureTests {
                 .snapshot("failed"),
                 .click("#retry"), .waitFor(".episode"), .waitUntilGone("#message"),
             ])
-            #expect(!(try #require(run.snapshots["failed"]).text.contains("injected by the mock")))
+            expect(!(try require(run.snapshots["failed"]).text.contains("injected by the mock")))
         }
     }
 
@@ -59,7 +59,7 @@ struct DemoPageFailureTests {
                     .open("\(gateway.address)/"), .waitForText("The list of episodes could not be fetched."),
                     .evaluate("return document.querySelector('#message').dataset.code"),
                 ])
-                #expect(run.values == ["failed_request"])
+                expect(run.values, equals: ["failed_request"])
             }
         }
         let nowhere = "http://127.0.0.1:\(try await BlackholePort(.rejects).port)"
@@ -72,8 +72,8 @@ struct DemoPageFailureTests {
                     .waitForText("Signing in is not available at the moment. Try again later."),
                     .evaluate("return document.querySelector('#form-message').dataset.code"),
                 ])
-            #expect(run.values == ["unreachable", "unreachable"])
-            #expect(try #require(run.snapshots["list"]).text.contains("The service could not be reached."))
+            expect(run.values, equals: ["unreachable", "unreachable"])
+            try expect(require(run.snapshots["list"]).text.contains("The service could not be reached."))
         }
     }
 
@@ -89,7 +89,7 @@ struct DemoPageFailureTests {
                 mock.observations.snapshot().count("GET", "/images/enums-that-carry-weight.svg") > 0
             }
             gateway.program.send(SIGKILL)
-            #expect(try await watched.values.last == "network")
+            try await expect(watched.values.last, equals: "network")
         }
     }
 
@@ -103,8 +103,8 @@ struct DemoPageFailureTests {
                     .waitForText("You need to be signed in to watch this episode."), .waitFor("#sign-in"),
                     .waitUntilGone("#video"), .snapshot("out"),
                 ])
-            #expect(!(try #require(run.snapshots["out"]).text.contains("Signed in as")))
-            #expect(mock.observations.snapshot().count("GET", "/videos/1") == 1)
+            expect(!(try require(run.snapshots["out"]).text.contains("Signed in as")))
+            expect(mock.observations.snapshot().count("GET", "/videos/1"), equals: 1)
         }
     }
 }

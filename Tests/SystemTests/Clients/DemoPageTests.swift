@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import MockAPI
+import TestSupport
 import Testing
 import ThinClient
 
@@ -21,12 +22,12 @@ struct DemoPageTests {
                 ] + signIn(password: "wrong") + [
                     .waitForText("The email/password combination is invalid."), .snapshot("refused"),
                 ])
-            let list = try #require(run.snapshots["list"])
-            #expect(list.text.contains("1. Values First"))
-            #expect(!list.text.contains("You need to be signed in"))
-            #expect(run.values == ["email"])
-            #expect(try #require(run.snapshots["refused"]).cookies.isEmpty)
-            #expect(run.unexpectedProblems == [])
+            let list = try require(run.snapshots["list"])
+            expect(list.text.contains("1. Values First"))
+            expect(!list.text.contains("You need to be signed in"))
+            expect(run.values, equals: ["email"])
+            try expect(empty: require(run.snapshots["refused"]).cookies)
+            expect(run.unexpectedProblems, equals: [])
         }
     }
 
@@ -42,30 +43,30 @@ struct DemoPageTests {
                     .waitFor(".session"), .snapshot("playing"), .evaluate(Scripts.everythingVisible),
                     .open("\(gateway.address)/"), .waitForText("Signed in as Jo"),
                 ])
-            let playing = try #require(run.snapshots["playing"])
-            #expect(playing.text.contains("Values First"))
-            #expect(
-                playing.cookies
-                    == [.init(name: "__Host-cloakroom", httpOnly: true, secure: true, sameSite: "Strict")])
+            let playing = try require(run.snapshots["playing"])
+            expect(playing.text.contains("Values First"))
+            expect(
+                playing.cookies,
+                equals: [.init(name: "__Host-cloakroom", httpOnly: true, secure: true, sameSite: "Strict")])
             let playback = try JSONDecoder().decode(
-                Scripts.Playback.self, from: Data(try #require(run.values[0] ?? nil).utf8))
+                Scripts.Playback.self, from: Data(try require(run.values[0] ?? nil).utf8))
             #expect(playback.readyState >= 2)
             #expect(playback.currentTime > 0)
-            #expect(playback.duration == 6)
-            #expect(playback.width == 480)
+            expect(playback.duration, equals: 6)
+            expect(playback.width, equals: 480)
 
-            let visible = try #require(run.values[1] ?? nil)
-            #expect(visible.contains(#""email":"jo@example.com""#))
-            #expect(visible.contains("cookie=[] local=0 session=0"))
+            let visible = try require(run.values[1] ?? nil)
+            expect(visible.contains(#""email":"jo@example.com""#))
+            expect(visible.contains("cookie=[] local=0 session=0"))
             let seen = mock.observations.snapshot()
             let bearers = seen.recent.flatMap { $0.values(of: "Authorization") }.filter { $0.hasPrefix("Bearer ") }
-            #expect(!bearers.isEmpty)
-            for token in Set(bearers) { #expect(!visible.contains(token.dropFirst("Bearer ".count))) }
+            expect(!bearers.isEmpty)
+            for token in Set(bearers) { expect(!visible.contains(token.dropFirst("Bearer ".count))) }
             for word in ["accessToken", "refreshToken", "eyJ", "demo-api-token", "secret"] {
-                #expect(!visible.contains(word), "\(word)")
+                expect(!visible.contains(word), "\(word)")
             }
-            #expect(seen.recent.contains { $0.path == "/media/1" && !$0.values(of: "Range").isEmpty })
-            #expect(run.unexpectedProblems == [])
+            expect(seen.recent.contains { $0.path == "/media/1" && !$0.values(of: "Range").isEmpty })
+            expect(run.unexpectedProblems, equals: [])
         }
     }
 
@@ -79,10 +80,10 @@ struct DemoPageTests {
                     .snapshot("out"),
                     .click(".play"), .waitForText("You need to be signed in to watch this episode."),
                 ])
-            #expect(try #require(run.snapshots["out"]).cookies.isEmpty)
-            #expect(mock.observations.snapshot().count("GET", "/videos/1") == 1)
-            #expect(mock.observations.snapshot().count("POST", "/auth/revoke") == 1)
-            #expect(run.unexpectedProblems == [])
+            try expect(empty: require(run.snapshots["out"]).cookies)
+            expect(mock.observations.snapshot().count("GET", "/videos/1"), equals: 1)
+            expect(mock.observations.snapshot().count("POST", "/auth/revoke"), equals: 1)
+            expect(run.unexpectedProblems, equals: [])
         }
     }
 
@@ -97,10 +98,10 @@ struct DemoPageTests {
                         .waitUntilGone(".session .end"), .snapshot("one"), .click("#sign-out"),
                         .waitForText("You are signed out."),
                     ])
-                #expect(try #require(run.snapshots["two"]).text.contains("End all others"))
-                #expect(!(try #require(run.snapshots["one"]).text.contains("End all others")))
-                #expect(await clientError { try await client.me() }?.reason == "revoked")
-                #expect(run.unexpectedProblems == [])
+                try expect(require(run.snapshots["two"]).text.contains("End all others"))
+                expect(!(try require(run.snapshots["one"]).text.contains("End all others")))
+                await expect(clientError { try await client.me() }?.reason, equals: "revoked")
+                expect(run.unexpectedProblems, equals: [])
             }
         }
     }
@@ -116,10 +117,10 @@ struct DemoPageTests {
             steps += [.waitForText("Welcome, Jo."), .click(".play"), .waitFor("#video"), .waitFor(".session")]
             for width in widths { steps += [.size(width: width, height: 844), .snapshot("in \(width)")] }
             let run = try await browser.run(steps)
-            #expect(run.snapshots.count == 7)
+            expect(run.snapshots.count, equals: 7)
             for (name, look) in run.snapshots {
                 #expect(look.scrollWidth <= look.clientWidth, "\(name)")
-                #expect(look.beyondRightEdge == [], "\(name)")
+                expect(look.beyondRightEdge, equals: [], "\(name)")
                 #expect(look.lowestContrast >= 4.5, "\(name): \(look.lowestContrastText)")
             }
         }

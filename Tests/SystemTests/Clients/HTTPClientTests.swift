@@ -23,20 +23,20 @@ struct HTTPClientTests {
     /// The HTTP version and the status that curl reports.
     private func protocolAndStatus(_ arguments: [String]) async throws -> String {
         let result = try await Curl().run(["-sk", "-o", "/dev/null", "-w", "%{http_version} %{http_code}"] + arguments)
-        #expect(result.ending.status == 0, "\(result.errors)")
+        expect(result.ending.status, equals: 0, "\(result.errors)")
         return result.output
     }
 
     @Test("curl uses HTTP/2 by ALPN, and HTTP/1.1 or HTTP/1.0 on request (RFC 7301)")
     func curlOverTLS() async throws {
         try await serving { gateway, _ in
-            let address = try #require(gateway.tls) + "/episodes"
+            let address = try require(gateway.tls) + "/episodes"
             for (arguments, expected) in [
                 ([], "2 200"), (["--http2"], "2 200"), (["--http1.1"], "1.1 200"), (["--http1.0"], "1.1 200"),
                 (["--no-alpn"], "1.1 200"),
             ] {
                 let seen = try await protocolAndStatus(arguments + [address])
-                #expect(seen == expected, "\(arguments)")
+                expect(seen, equals: expected, "\(arguments)")
             }
         }
     }
@@ -49,7 +49,7 @@ struct HTTPClientTests {
                 ("--http2-prior-knowledge", "2 200"), ("--http2", "1.1 200"), ("--http1.1", "1.1 200"),
             ] {
                 let seen = try await protocolAndStatus([argument, address])
-                #expect(seen == expected, "\(argument)")
+                expect(seen, equals: expected, "\(argument)")
             }
         }
     }
@@ -60,27 +60,27 @@ struct HTTPClientTests {
             let curl = try Curl()
             for (address, version) in [
                 (gateway.clear, "--http2-prior-knowledge"), (gateway.clear, "--http1.1"),
-                (try #require(gateway.tls), "--http2"), (try #require(gateway.tls), "--http1.1"),
+                (try require(gateway.tls), "--http2"), (try require(gateway.tls), "--http1.1"),
             ] {
-                #expect(try await curl(version, "\(address)/videos/1").status == 401)
+                try await expect(curl(version, "\(address)/videos/1").status, equals: 401)
                 let signedIn = try await curl(version, "-u", "jo@example.com:secret", "-X", "POST", "\(address)/auth")
-                #expect(signedIn.status == 200)
-                let ticket = try #require(signedIn.cookie)
+                expect(signedIn.status, equals: 200)
+                let ticket = try require(signedIn.cookie)
                 let cookie = "Cookie: \(WebClient.cookieName)=\(ticket)"
-                #expect(try await curl(version, "-H", cookie, "\(address)/videos/1").status == 200)
+                try await expect(curl(version, "-H", cookie, "\(address)/videos/1").status, equals: 200)
                 let body = String(repeating: "0123456789", count: 10_000)
                 try curl.directory.write(body, to: "body")
                 for coding in ["X-Nothing: 1", "Transfer-Encoding: chunked"] {
                     let echoed = try await curl(
                         version, "-H", cookie, "-H", coding, "--data-binary", "@body", "\(address)/__mock/echo")
-                    #expect(echoed.status == 200)
-                    #expect(echoed.body == body)
+                    expect(echoed.status, equals: 200)
+                    expect(echoed.body, equals: body)
                 }
                 let head = try await curl(version, "--head", "\(address)/episodes")
-                #expect(head.status == 200)
-                #expect(head.body.isEmpty)
-                #expect(try await curl(version, "-H", cookie, "-X", "DELETE", "\(address)/auth").status == 204)
-                #expect(try await curl(version, "-H", cookie, "\(address)/videos/1").status == 401)
+                expect(head.status, equals: 200)
+                expect(empty: head.body)
+                try await expect(curl(version, "-H", cookie, "-X", "DELETE", "\(address)/auth").status, equals: 204)
+                try await expect(curl(version, "-H", cookie, "\(address)/videos/1").status, equals: 401)
             }
         }
     }
@@ -89,14 +89,14 @@ struct HTTPClientTests {
     func nghttp() async throws {
         try await serving { gateway, _ in
             let nghttp = try Executables.onPath("nghttp", package: "nghttp2-client")
-            for address in [try #require(gateway.tls), gateway.clear] {
+            for address in [try require(gateway.tls), gateway.clear] {
                 let targets = (0..<20).map { "\(address)/\($0 % 2 == 0 ? "episodes" : "videos/1")?number=\($0)" }
                 let result = try await ChildProgram.run(nghttp, ["-nv", "--no-verify-peer"] + targets)
-                #expect(result.ending.status == 0, "\(result.errors)")
-                #expect(result.output.ranges(of: ":status: 200").count == 10, "\(result.output)")
-                #expect(result.output.ranges(of: ":status: 401").count == 10)
-                #expect(!result.output.contains("RST_STREAM"))
-                #expect(!result.output.contains("error_code=PROTOCOL_ERROR"))
+                expect(result.ending.status, equals: 0, "\(result.errors)")
+                expect(result.output.ranges(of: ":status: 200").count, equals: 10, "\(result.output)")
+                expect(result.output.ranges(of: ":status: 401").count, equals: 10)
+                expect(!result.output.contains("RST_STREAM"))
+                expect(!result.output.contains("error_code=PROTOCOL_ERROR"))
             }
         }
     }
@@ -107,15 +107,15 @@ struct HTTPClientTests {
     func h2load(isHTTP2: Bool, hasTLS: Bool) async throws {
         try await serving { gateway, mock in
             let h2load = try Executables.onPath("h2load", package: "nghttp2-client")
-            let address = try hasTLS ? #require(gateway.tls) : gateway.clear
+            let address = try hasTLS ? require(gateway.tls) : gateway.clear
             let result = try await ChildProgram.run(
                 h2load,
                 ["-n", "2000", "-c", isHTTP2 ? "8" : "200", "-m", isHTTP2 ? "20" : "1"] + (isHTTP2 ? [] : ["--h1"])
                     + ["\(address)/episodes"])
-            #expect(result.ending.status == 0, "\(result.errors)")
-            #expect(result.output.contains("2000 succeeded, 0 failed, 0 errored"), "\(result.output)")
-            #expect(result.output.contains("2000 2xx"))
-            #expect(mock.observations.snapshot().count("GET", "/episodes") == 2_000)
+            expect(result.ending.status, equals: 0, "\(result.errors)")
+            expect(result.output.contains("2000 succeeded, 0 failed, 0 errored"), "\(result.output)")
+            expect(result.output.contains("2000 2xx"))
+            expect(mock.observations.snapshot().count("GET", "/episodes"), equals: 2_000)
         }
     }
 }

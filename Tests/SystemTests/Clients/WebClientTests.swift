@@ -81,11 +81,11 @@ struct WebClientTests {
                     .click("#call"), .waitForText(signedIn), .click("#out"), .waitForText("Signed out"),
                     .evaluate("return location.pathname"), .snapshot("out"),
                 ])
-                #expect(run.values == ["200", "cross_site", "200", "/app/out"])
-                #expect(run.snapshots["out"]?.cookies == [])
-                #expect(run.unexpectedProblems == [])
-                #expect(provider.logins.count == 2)
-                #expect(provider.observations.snapshot().recent.contains { $0.path.hasPrefix("/end_session") })
+                expect(run.values, equals: ["200", "cross_site", "200", "/app/out"])
+                expect(run.snapshots["out"]?.cookies, equals: [])
+                expect(run.unexpectedProblems, equals: [])
+                expect(provider.logins.count, equals: 2)
+                expect(provider.observations.snapshot().recent.contains { $0.path.hasPrefix("/end_session") })
             }
         }
     }
@@ -109,17 +109,17 @@ struct WebClientTests {
                     .evaluate(Self.simultaneousRejections),
                 ])
                 let values = run.values.map { $0 ?? "" }
-                try #require(values.count == 4)
-                #expect(values[0] == "401")
-                #expect(values[1] == "true,false")
-                #expect(values[3] == "401,401,no_session")
-                #expect(run.unexpectedProblems == [])
-                #expect(await clientError { try await other.me() }?.reason == "revoked")
+                try require(values.count == 4)
+                expect(values[0], equals: "401")
+                expect(values[1], equals: "true,false")
+                expect(values[3], equals: "401,401,no_session")
+                expect(run.unexpectedProblems, equals: [])
+                await expect(clientError { try await other.me() }?.reason, equals: "revoked")
 
                 let types = try String(contentsOf: Self.folder.appending(path: "cloakroom.d.ts"), encoding: .utf8)
                 let names = values[2].split(separator: ",")
                 #expect(names.count > 10)
-                for name in names { #expect(types.contains(" \(name)"), "the types lack \(name)") }
+                for name in names { expect(types.contains(" \(name)"), "the types lack \(name)") }
             }
         }
     }
@@ -134,9 +134,9 @@ struct WebClientTests {
                     .type("jo@example.com", into: "#name"), .type("secret", into: "#password"), .press("enter"),
                     .waitForText("Signed in as Jo at /app/"), .deleteCookies, .evaluate(Self.endsOthers),
                 ])
-                #expect(run.values == ["no_session,no_session"])
-                #expect(run.unexpectedProblems == [])
-                #expect(await clientError { try await other.me() } == nil)
+                expect(run.values, equals: ["no_session,no_session"])
+                expect(run.unexpectedProblems, equals: [])
+                await expect(clientError { try await other.me() }, equals: nil)
             }
         }
     }
@@ -149,8 +149,8 @@ struct WebClientTests {
                 .evaluate(Self.rejectedAgain), .evaluate(Self.logins), .evaluate(Self.failingHandler),
             ])
             let logins = "/auth/page,/auth/page,/auth/page,/auth/page,/auth/login"
-            #expect(run.values == [nil, "401,found,401,/auth/page", logins, "401,401,failed,failed"])
-            #expect(run.unexpectedProblems == [])
+            expect(run.values, equals: [nil, "401,found,401,/auth/page", logins, "401,401,failed,failed"])
+            expect(run.unexpectedProblems, equals: [])
         }
     }
 

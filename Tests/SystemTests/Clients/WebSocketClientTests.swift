@@ -28,28 +28,28 @@ struct WebSocketClientTests {
     @Test("Texts, bytes, pings and closes of every size are forwarded, with and without TLS", arguments: [false, true])
     func talk(hasTLS: Bool) async throws {
         try await serving(hasTLS: hasTLS) { gateway, python in
-            let address = try hasTLS ? #require(gateway.tls) : gateway.clear
+            let address = try hasTLS ? require(gateway.tls) : gateway.clear
             try await python.connecting(to: address + "/lobby", .talk) { client in
                 let ending = try await client.ending()
-                #expect(ending.status == 0, "\(client.errors)")
-                #expect(client.lines == ["connected chat nobody", "talked", "closed 1000"])
+                expect(ending.status, equals: 0, "\(client.errors)")
+                expect(client.lines, equals: ["connected chat nobody", "talked", "closed 1000"])
             }
         }
     }
 
     @Test("Rule 28: signing out closes the WebSocket with 1008, idle or busy", arguments: ["listen", "chatter"])
     func signOut(task: String) async throws {
-        let task = try #require(PythonWebSockets.Task(rawValue: task))
+        let task = try require(PythonWebSockets.Task(rawValue: task))
         try await serving { gateway, python in
             let browser = gateway.client
             _ = try await browser.signIn()
             let cookie = browser.cookie
             try await python.connecting(to: gateway.clear + "/chat", task, cookie: cookie) { client in
                 _ = try await client.waits(for: "the connection") { $0.lines.isEmpty ? nil : true }
-                #expect(try await browser.send("DELETE", "/auth").status == 204)
+                try await expect(browser.send("DELETE", "/auth").status, equals: 204)
                 let ending = try await client.ending()
-                #expect(ending.status == 0, "\(client.errors)")
-                #expect(client.lines.last == "closed 1008")
+                expect(ending.status, equals: 0, "\(client.errors)")
+                expect(client.lines.last, equals: "closed 1008")
             }
         }
     }

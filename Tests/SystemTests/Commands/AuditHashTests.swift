@@ -37,41 +37,41 @@ struct AuditHashTests {
             ([], "jo@example.com\n"), ([], "Jo@Example.com"), (["--user", "jo@example.com"], ""),
         ] as [([String], String)] {
             let result = try await hash(arguments, input: input)
-            #expect(result.output == user + "\n", "\(result.errors)")
-            #expect(result.ending == ChildProgram.Ending(status: 0))
+            expect(result.output, equals: user + "\n", "\(result.errors)")
+            expect(result.ending, equals: ChildProgram.Ending(status: 0))
         }
         let other = try await hash([], input: "mia@example.com\n")
-        #expect(other.output != user + "\n")
+        expect(other.output != user + "\n")
         let older = try await hash(
             [], input: "jo@example.com\n", secrets: "fedcba9876543210fedcba9876543210,\(Self.secret)")
-        #expect(older.output.split(separator: "\n").map(String.init).last == user)
+        expect(older.output.split(separator: "\n").map(String.init).last, equals: user)
     }
 
     @Test("Without secrets or without a user the command reports what to do")
     func failures() async throws {
         let keyless = try await hash([], input: "jo@example.com\n", secrets: nil)
-        #expect(keyless.ending != ChildProgram.Ending(status: 0))
-        #expect(keyless.errors.contains("set session.secrets"))
+        expect(keyless.ending != ChildProgram.Ending(status: 0))
+        expect(keyless.errors.contains("set session.secrets"))
         let nobody = try await hash([])
-        #expect(nobody.ending != ChildProgram.Ending(status: 0))
-        #expect(nobody.errors.contains("standard input"))
+        expect(nobody.ending != ChildProgram.Ending(status: 0))
+        expect(nobody.errors.contains("standard input"))
     }
 
     @Test("The first line names version, file, hash, store, listeners and limits, with numbers as numbers")
     func firstLine() async throws {
         let lines = try await GatewayProcess.running { gateway, _ in gateway.program.lines }
-        let first = try #require(lines.first)
-        let line = try #require(try JSONSerialization.jsonObject(with: Data(first.utf8)) as? [String: Any])
-        #expect(line["event"] as? String == "start")
-        #expect(line["version"] as? String == Cloakroom.version)
-        #expect((line["file"] as? String)?.hasSuffix("cloakroom.yaml") == true)
-        #expect((line["config"] as? String)?.count == 12)
-        #expect(line["store"] as? String == "memory")
-        let listeners = try #require(line["listeners"] as? [[String: Any]])
-        #expect(listeners.first?["address"] as? String == "127.0.0.1:0")
-        #expect(listeners.first?["tls"] as? Bool == false)
-        let limits = try #require(line["limits"] as? [String: Any])
-        #expect(limits["head"] as? Int == 16_384)
-        #expect(!first.contains("demo-api-token"))
+        let first = try require(lines.first)
+        let line = try require(JSONSerialization.jsonObject(with: Data(first.utf8)) as? [String: Any])
+        expect(line["event"] as? String, equals: "start")
+        expect(line["version"] as? String, equals: Cloakroom.version)
+        expect((line["file"] as? String)?.hasSuffix("cloakroom.yaml"), equals: true)
+        expect((line["config"] as? String)?.count, equals: 12)
+        expect(line["store"] as? String, equals: "memory")
+        let listeners = try require(line["listeners"] as? [[String: Any]])
+        expect(listeners.first?["address"] as? String, equals: "127.0.0.1:0")
+        expect(listeners.first?["tls"] as? Bool, equals: false)
+        let limits = try require(line["limits"] as? [String: Any])
+        expect(limits["head"] as? Int, equals: 16_384)
+        expect(!first.contains("demo-api-token"))
     }
 }

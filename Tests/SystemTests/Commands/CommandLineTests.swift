@@ -34,8 +34,8 @@ struct CommandLineTests {
         let program = try Executables.cloakroom().path
         let result = try await ChildProgram.run(
             URL(filePath: "/bin/sh"), ["-c", "ulimit -n 16 && exec '\(program)' serve -"], input: Self.good)
-        #expect(result.ending == ChildProgram.Ending(status: 1))
-        #expect(result.errors.contains("the limit of open files is 16, at least "))
+        expect(result.ending, equals: ChildProgram.Ending(status: 1))
+        expect(result.errors.contains("the limit of open files is 16, at least "))
     }
 
     // MARK: - Where the configuration comes from
@@ -49,32 +49,33 @@ struct CommandLineTests {
         let directory = try TemporaryDirectory()
         try directory.write(Self.good, to: "cloakroom.yaml")
         let expected = try await cloakroom(command + ["--config", "./cloakroom.yaml"], directory: directory.url)
-        #expect(expected.ending == ChildProgram.Ending(status: 0), "\(expected.output)\(expected.errors)")
+        expect(expected.ending, equals: ChildProgram.Ending(status: 0), "\(expected.output)\(expected.errors)")
         for arguments in [
             ["--config=./cloakroom.yaml"], ["-c", "./cloakroom.yaml"], ["./cloakroom.yaml"], [],
         ] {
             let result = try await cloakroom(command + arguments, directory: directory.url)
-            #expect(result.ending == expected.ending, "\(arguments)")
-            #expect(result.output == expected.output, "\(arguments)")
+            expect(result.ending, equals: expected.ending, "\(arguments)")
+            expect(result.output, equals: expected.output, "\(arguments)")
         }
         for arguments in [["-"], ["--config", "-"], ["-c", "-"]] {
             let result = try await cloakroom(command + arguments, input: Self.good)
-            #expect(result.ending == expected.ending, "\(arguments)")
-            #expect(
-                result.output.replacing("standard input", with: "./cloakroom.yaml") == expected.output, "\(arguments)")
+            expect(result.ending, equals: expected.ending, "\(arguments)")
+            expect(
+                result.output.replacing("standard input", with: "./cloakroom.yaml"), equals: expected.output,
+                "\(arguments)")
         }
     }
 
     @Test("A configuration that is given twice, or has no name, is a mistake in the command line")
     func twice() async throws {
         let twice = try await cloakroom(["serve", "--config", "a.yaml", "b.yaml"])
-        #expect(twice.ending == ChildProgram.Ending(status: 64))
-        #expect(twice.errors.contains("the configuration is given twice (write FILE or --config FILE, not both)"))
-        #expect(twice.errors.contains("Usage: cloakroom serve"))
+        expect(twice.ending, equals: ChildProgram.Ending(status: 64))
+        expect(twice.errors.contains("the configuration is given twice (write FILE or --config FILE, not both)"))
+        expect(twice.errors.contains("Usage: cloakroom serve"))
         let empty = try await cloakroom(["check-config", ""])
-        #expect(empty.ending == ChildProgram.Ending(status: 64))
+        expect(empty.ending, equals: ChildProgram.Ending(status: 64))
         let both = try await cloakroom(["routes", "-", "--diff", "-"], input: Self.good)
-        #expect(both.ending == ChildProgram.Ending(status: 64))
+        expect(both.ending, equals: ChildProgram.Ending(status: 64))
     }
 
     @Test("A default file that other users can replace is read only if it is named, with a warning")
@@ -83,11 +84,11 @@ struct CommandLineTests {
         try directory.write(Self.good, to: "cloakroom.yaml")
         try FileManager.default.setAttributes([.posixPermissions: 0o777], ofItemAtPath: directory.path)
         let found = try await cloakroom(["check-config"], directory: directory.url)
-        #expect(found.ending == ChildProgram.Ending(status: 64), "\(found.output)")
-        #expect(found.errors.contains("./cloakroom.yaml could have been written by another user"), "\(found.errors)")
+        expect(found.ending, equals: ChildProgram.Ending(status: 64), "\(found.output)")
+        expect(found.errors.contains("./cloakroom.yaml could have been written by another user"), "\(found.errors)")
         let named = try await cloakroom(["check-config", "cloakroom.yaml"], directory: directory.url)
-        #expect(named.ending == ChildProgram.Ending(status: 0), "\(named.output)\(named.errors)")
-        #expect(named.output.contains("can be changed or replaced by other users"), "\(named.output)")
+        expect(named.ending, equals: ChildProgram.Ending(status: 0), "\(named.output)\(named.errors)")
+        expect(named.output.contains("can be changed or replaced by other users"), "\(named.output)")
     }
 
     @Test(
@@ -99,23 +100,23 @@ struct CommandLineTests {
         ])
     func misplacedSecret(_ arguments: [String]) async throws {
         let result = try await cloakroom(arguments)
-        #expect(result.ending == ChildProgram.Ending(status: 64), "\(arguments)")
-        #expect(result.errors.hasPrefix("Error: "), "\(result.errors)")
-        #expect(!(result.output + result.errors).contains("canary"), "\(result.output)\(result.errors)")
+        expect(result.ending, equals: ChildProgram.Ending(status: 64), "\(arguments)")
+        expect(result.errors.hasPrefix("Error: "), "\(result.errors)")
+        expect(!(result.output + result.errors).contains("canary"), "\(result.output)\(result.errors)")
     }
 
     @Test("Standard input of more than 1 MiB is rejected, the largest permitted one is read")
     func size() async throws {
         let filler = String(repeating: "#", count: (1 << 20) - Self.good.utf8.count - 1)
         let largest = Self.good + filler + "\n"
-        #expect(largest.utf8.count == 1 << 20)
+        expect(largest.utf8.count, equals: 1 << 20)
         let read = try await cloakroom(["check-config", "-"], input: largest)
-        #expect(read.ending == ChildProgram.Ending(status: 0), "\(read.output)\(read.errors)")
+        expect(read.ending, equals: ChildProgram.Ending(status: 0), "\(read.output)\(read.errors)")
         let rejected = try await cloakroom(["check-config", "-"], input: largest + "#")
-        #expect(rejected.ending == ChildProgram.Ending(status: 1))
-        #expect(
-            rejected.errors
-                == "standard input: must be at most 1MiB (write the configuration into a file)\n")
+        expect(rejected.ending, equals: ChildProgram.Ending(status: 1))
+        expect(
+            rejected.errors,
+            equals: "standard input: must be at most 1MiB (write the configuration into a file)\n")
     }
 
     @Test("serve runs a configuration from standard input, and SIGHUP applies it again")
@@ -130,9 +131,9 @@ struct CommandLineTests {
                 program.logLines.first { $0.message == "configuration reloaded" }
             }
             let response = try await WebClient("http://\(address)").get("/nothing")
-            #expect(response.status == 404)
+            expect(response.status, equals: 404)
             program.send(SIGTERM)
-            #expect(try await program.ending() == ChildProgram.Ending(status: 0))
+            try await expect(program.ending(), equals: ChildProgram.Ending(status: 0))
         }
     }
 
@@ -147,14 +148,14 @@ struct CommandLineTests {
             var valid: Bool
         }
         let result = try await cloakroom(command + ["-", "--json"], input: Self.good)
-        #expect(result.ending == ChildProgram.Ending(status: 0))
+        expect(result.ending, equals: ChildProgram.Ending(status: 0))
         let document = try JSONDecoder().decode(Document.self, from: Data(result.output.utf8))
-        #expect(document.configuration == "standard input")
-        #expect(document.valid)
-        #expect(!result.output.contains("demo-api-token"))
+        expect(document.configuration, equals: "standard input")
+        expect(document.valid)
+        expect(!result.output.contains("demo-api-token"))
         let invalid = try await cloakroom(command + ["-", "--json"], input: "listeners: 1\n")
-        #expect(invalid.ending == ChildProgram.Ending(status: 1))
-        #expect(try JSONDecoder().decode(Document.self, from: Data(invalid.output.utf8)).valid == false)
+        expect(invalid.ending, equals: ChildProgram.Ending(status: 1))
+        try expect(JSONDecoder().decode(Document.self, from: Data(invalid.output.utf8)).valid, equals: false)
     }
 
     /// Runs a command with a terminal as standard output and standard error.
@@ -177,21 +178,21 @@ struct CommandLineTests {
         let file = directory.path(of: "five.yaml")
         for command in ["check-config", "serve"] {
             let result = try await onTerminal([command, file], environment: environment)
-            #expect(result.ending == ChildProgram.Ending(status: 1), "\(result.output)\(result.errors)")
-            #expect(result.output.contains("\u{1b}[1;31m\(file):2:") == isColored, "\(result.output)")
-            #expect(result.output.contains("\u{1b}") == isColored, "\(result.output)")
+            expect(result.ending, equals: ChildProgram.Ending(status: 1), "\(result.output)\(result.errors)")
+            expect(result.output.contains("\u{1b}[1;31m\(file):2:"), equals: isColored, "\(result.output)")
+            expect(result.output.contains("\u{1b}"), equals: isColored, "\(result.output)")
         }
         guard isColored else { return }
         let json = try await onTerminal(["check-config", file, "--json"], environment: environment)
-        #expect(!json.output.contains("\u{1b}"))
+        expect(!json.output.contains("\u{1b}"))
     }
 
     @Test("Output to a file or a pipe is never colored")
     func noColors() async throws {
         let result = try await cloakroom(
             ["check-config", "-"], environment: ["TERM": "xterm-256color"], input: Self.mistaken)
-        #expect(result.output.contains("standard input:2:14: listeners.0.address: "), "\(result.output)")
-        #expect(!result.output.contains("\u{1b}"))
+        expect(result.output.contains("standard input:2:14: listeners.0.address: "), "\(result.output)")
+        expect(!result.output.contains("\u{1b}"))
     }
 
     // MARK: - Exit codes
@@ -219,9 +220,9 @@ struct CommandLineTests {
                 .replacing(", bearer", with: ""), to: "open.yaml")
         try directory.write(Self.good.replacing("methods: [POST]", with: "methods: [POST, GETT]"), to: "warned.yaml")
         let result = try await cloakroom(arguments, directory: directory.url)
-        #expect(result.ending == ChildProgram.Ending(status: Int32(code)), "\(result.output)\(result.errors)")
+        expect(result.ending, equals: ChildProgram.Ending(status: Int32(code)), "\(result.output)\(result.errors)")
         // Mistakes in the command line are never among the results.
-        if code == 64 { #expect(result.output == "" && result.errors.contains("Usage: cloakroom")) }
+        if code == 64 { expect(result.output == "" && result.errors.contains("Usage: cloakroom")) }
     }
 
     @Test(
@@ -235,9 +236,9 @@ struct CommandLineTests {
         let directory = try TemporaryDirectory()
         try directory.write(Self.good, to: "good.yaml")
         let result = try await cloakroom(arguments, directory: directory.url)
-        #expect(result.ending == ChildProgram.Ending(status: 64), "\(result.output)\(result.errors)")
-        #expect(result.output == "")
-        #expect(result.errors.wholeMatch(of: /Error: [^\n]+ \((write|set|check) [^\n]+\)\n/) != nil, "\(result.errors)")
+        expect(result.ending, equals: ChildProgram.Ending(status: 64), "\(result.output)\(result.errors)")
+        expect(result.output, equals: "")
+        expect(result.errors.wholeMatch(of: /Error: [^\n]+ \((write|set|check) [^\n]+\)\n/) != nil, "\(result.errors)")
     }
 
     @Test(
@@ -255,8 +256,8 @@ struct CommandLineTests {
     func unknownNames(_ arguments: [String], _ message: String) async throws {
         let directory = try TemporaryDirectory()
         let result = try await cloakroom(arguments, directory: directory.url)
-        #expect(result.ending == ChildProgram.Ending(status: 64))
-        #expect(result.errors.hasPrefix("Error: \(message)\nUsage: cloakroom"), "\(result.errors)")
+        expect(result.ending, equals: ChildProgram.Ending(status: 64))
+        expect(result.errors.hasPrefix("Error: \(message)\nUsage: cloakroom"), "\(result.errors)")
     }
 
     @Test(
@@ -269,9 +270,9 @@ struct CommandLineTests {
         let directory = try TemporaryDirectory()
         for name in ["good.yaml", "good"] { try directory.write(Self.good, to: name) }
         let result = try await cloakroom(["explain"] + arguments, directory: directory.url)
-        #expect(result.ending == ChildProgram.Ending(status: 64), "\(result.output)")
-        #expect(result.errors.contains("the order is METHOD TARGET FILE"), "\(result.errors)")
-        #expect(result.errors.contains("Usage: cloakroom explain"), "\(result.errors)")
+        expect(result.ending, equals: ChildProgram.Ending(status: 64), "\(result.output)")
+        expect(result.errors.contains("the order is METHOD TARGET FILE"), "\(result.errors)")
+        expect(result.errors.contains("Usage: cloakroom explain"), "\(result.errors)")
     }
 
     @Test("replay names the order of its arguments if the log is a configuration")
@@ -279,8 +280,8 @@ struct CommandLineTests {
         let directory = try TemporaryDirectory()
         for name in ["good.yaml", "access.log"] { try directory.write(Self.good, to: name) }
         let result = try await cloakroom(["replay", "good.yaml", "access.log"], directory: directory.url)
-        #expect(result.ending == ChildProgram.Ending(status: 64), "\(result.output)")
-        #expect(result.errors.contains("the order is LOG FILE"), "\(result.errors)")
+        expect(result.ending, equals: ChildProgram.Ending(status: 64), "\(result.output)")
+        expect(result.errors.contains("the order is LOG FILE"), "\(result.errors)")
     }
 
     // MARK: - Version and completions
@@ -289,16 +290,16 @@ struct CommandLineTests {
     func version() async throws {
         let text = try await cloakroom(["version"])
         let lines = text.output.split(separator: "\n").map { $0.split(separator: " ").map(String.init) }
-        #expect(lines.map(\.first) == ["cloakroom", "commit", "swift", "build", "platform", "sqlite", "glibc"])
+        expect(lines.map(\.first), equals: ["cloakroom", "commit", "swift", "build", "platform", "sqlite", "glibc"])
         let number = try await cloakroom(["--version"])
-        #expect(lines.first?.last == number.output.trimmingCharacters(in: .newlines))
+        expect(lines.first?.last, equals: number.output.trimmingCharacters(in: .newlines))
         let json = try await cloakroom(["version", "--json"])
         let members = try JSONDecoder().decode([String: String].self, from: Data(json.output.utf8))
-        #expect(Set(members.keys) == ["version", "commit", "swift", "build", "platform", "sqlite", "glibc"])
-        #expect(members["version"] == lines.first?.last)
-        for line in lines.dropFirst() { #expect(members[line[0]] == line.dropFirst().joined(separator: " ")) }
+        expect(Set(members.keys), equals: ["version", "commit", "swift", "build", "platform", "sqlite", "glibc"])
+        expect(members["version"], equals: lines.first?.last)
+        for line in lines.dropFirst() { expect(members[line[0]], equals: line.dropFirst().joined(separator: " ")) }
         for name in ["swift", "sqlite", "glibc"] {
-            #expect(members[name]?.wholeMatch(of: /\d+\.\d+(\.\d+)?/) != nil, "\(members)")
+            expect(members[name]?.wholeMatch(of: /\d+\.\d+(\.\d+)?/) != nil, "\(members)")
         }
     }
 
@@ -306,7 +307,7 @@ struct CommandLineTests {
     func bashCompletions() async throws {
         let directory = try TemporaryDirectory()
         let script = try await cloakroom(["--generate-completion-script", "bash"])
-        #expect(script.ending == ChildProgram.Ending(status: 0))
+        expect(script.ending, equals: ChildProgram.Ending(status: 0))
         try directory.write(script.output, to: "completions")
         try directory.write("", to: "my.yaml")
         let bash = try Executables.onPath("bash", package: "bash")
@@ -322,7 +323,7 @@ struct CommandLineTests {
                 printf '%s\\n' "${COMPREPLY[@]}"
                 """
             let result = try await ChildProgram.run(bash, ["-c", program], directory: directory.url)
-            #expect(result.output == expected + "\n", "\(line): \(result.errors)")
+            expect(result.output, equals: expected + "\n", "\(line): \(result.errors)")
         }
     }
 }

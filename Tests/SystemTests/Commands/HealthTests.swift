@@ -46,8 +46,8 @@ struct HealthTests {
             return address
         }
         let gone = try await health(["--admin", address])
-        #expect(gone.ending == ChildProgram.Ending(status: 1))
-        #expect(gone.output.hasPrefix("\(address) does not respond: no process listens on "), "\(gone.output)")
+        expect(gone.ending, equals: ChildProgram.Ending(status: 1))
+        expect(gone.output.hasPrefix("\(address) does not respond: no process listens on "), "\(gone.output)")
     }
 
     @Test("A port of another service is not accepted as an admin listener")
@@ -55,8 +55,8 @@ struct HealthTests {
         let response = try await MockAPI.withServer(.withTwoUsers) { mock in
             try await health(["--admin", String(mock.baseURL.dropFirst("http://".count))])
         }
-        #expect(response.ending == ChildProgram.Ending(status: 1))
-        #expect(response.output.contains("is not an admin listener"), "\(response.output)")
+        expect(response.ending, equals: ChildProgram.Ending(status: 1))
+        expect(response.output.contains("is not an admin listener"), "\(response.output)")
     }
 
     @Test(
@@ -73,8 +73,8 @@ struct HealthTests {
         try await ScriptedServer.run([.bytesThenClose(bytes)]) { port, _ in
             let address = HostAndPort(host: "127.0.0.1", port: port)
             let response = await HealthCheck.ask(address)
-            #expect(!response.isReady)
-            #expect(response.text.hasPrefix("\(address) does not respond: \(reason)"), "\(response.text)")
+            expect(!response.isReady)
+            expect(response.text.hasPrefix("\(address) does not respond: \(reason)"), "\(response.text)")
         }
     }
 
@@ -93,7 +93,7 @@ struct HealthTests {
             ),
         ] {
             let text = AdminExchange.failure(error, at: "192.0.2.1:1", limit: .seconds(2))
-            #expect(text == "192.0.2.1:1 does not respond: \(reason)")
+            expect(text, equals: "192.0.2.1:1 does not respond: \(reason)")
         }
     }
 
@@ -102,8 +102,8 @@ struct HealthTests {
         let body = "{\"ready\":true,\"x\":\"\u{9B}31m\u{202E}\"}"
         try await ScriptedServer.run([.bytesThenClose(ScriptedServer.json(body))]) { port, _ in
             let response = await HealthCheck.ask(HostAndPort(host: "127.0.0.1", port: port))
-            #expect(response.isReady)
-            #expect(response.text == "{\"ready\":true,\"x\":\"\u{FFFD}31m\u{FFFD}\"}")
+            expect(response.isReady)
+            expect(response.text, equals: "{\"ready\":true,\"x\":\"\u{FFFD}31m\u{FFFD}\"}")
         }
     }
 
@@ -114,8 +114,8 @@ struct HealthTests {
             server.handle("GET /ready", [.bytes(redirection)])
             let address = HostAndPort(host: "127.0.0.1", port: port)
             let response = await HealthCheck.ask(address)
-            #expect(!response.isReady)
-            #expect(response.text == "\(address) is not an admin listener: 302 Found")
+            expect(!response.isReady)
+            expect(response.text, equals: "\(address) is not an admin listener: 302 Found")
         }
     }
 
@@ -124,8 +124,8 @@ struct HealthTests {
         arguments: ["nonsense", "127.0.0.1:0", ":80", "", "http://", "ftp://127.0.0.1:9464"])
     func badAddress(_ address: String) async throws {
         let response = try await health(["--admin", address])
-        #expect(response.ending == ChildProgram.Ending(status: 64))
-        #expect(response.errors.contains("write --admin 127.0.0.1:9464"), "\(response.errors)")
+        expect(response.ending, equals: ChildProgram.Ending(status: 64))
+        expect(response.errors.contains("write --admin 127.0.0.1:9464"), "\(response.errors)")
     }
 
     @Test("Without an admin listener, and with two addresses, the command names what to write")
@@ -134,13 +134,13 @@ struct HealthTests {
         let yaml = GatewayYAML(upstream: "http://127.0.0.1:9").yaml
         try directory.write(yaml.replacing("admin: {", with: "admin: { enabled: false,"), to: "cloakroom.yaml")
         let disabled = try await health([], directory: directory.url)
-        #expect(disabled.ending == ChildProgram.Ending(status: 64))
-        #expect(disabled.errors.contains("admin.enabled is false (write --control-socket PATH"), "\(disabled.errors)")
+        expect(disabled.ending, equals: ChildProgram.Ending(status: 64))
+        expect(disabled.errors.contains("admin.enabled is false (write --control-socket PATH"), "\(disabled.errors)")
         let both = try await health(["--admin", "127.0.0.1:1", "--control-socket", "/a"])
-        #expect(both.ending == ChildProgram.Ending(status: 64))
-        #expect(both.errors.contains("--admin conflicts with --control-socket"), "\(both.errors)")
+        expect(both.ending, equals: ChildProgram.Ending(status: 64))
+        expect(both.errors.contains("--admin conflicts with --control-socket"), "\(both.errors)")
         let twice = try await health(["cloakroom.yaml", "--config", "cloakroom.yaml"], directory: directory.url)
-        #expect(twice.errors.contains("--config conflicts with FILE (write one of them)"), "\(twice.errors)")
+        expect(twice.errors.contains("--config conflicts with FILE (write one of them)"), "\(twice.errors)")
     }
 
     @Test("A named configuration that is missing or invalid is an error; without any, the command names what to write")
@@ -152,14 +152,14 @@ struct HealthTests {
             ("canary", 64, "there is no such file (write the path of the configuration)"),
         ] as [(String, Int32, String)] {
             let response = try await health([file], directory: directory.url)
-            #expect(response.ending == ChildProgram.Ending(status: status), "\(file)")
-            #expect(response.output == "" && response.errors.contains(message), "\(response.errors)")
-            #expect(!response.errors.contains("canary"))
+            expect(response.ending, equals: ChildProgram.Ending(status: status), "\(file)")
+            expect(response.output == "" && response.errors.contains(message), "\(response.errors)")
+            expect(!response.errors.contains("canary"))
         }
         // A developer may run a gateway, or have installed one.
         let none = try await health([], directory: directory.url)
         if none.ending.status != 0, !FileManager.default.fileExists(atPath: "/etc/cloakroom/cloakroom.yaml") {
-            #expect(none.errors.contains("write the FILE of the gateway, or --admin HOST:PORT"), "\(none.errors)")
+            expect(none.errors.contains("write the FILE of the gateway, or --admin HOST:PORT"), "\(none.errors)")
         }
     }
 
@@ -169,8 +169,8 @@ struct HealthTests {
         try directory.write(GatewayYAML(upstream: "http://127.0.0.1:9").yaml, to: "cloakroom.yaml")
         let file = directory.path(of: "cloakroom.yaml")
         let wrong = try await cloakroom(["serve", "--config", file, "--log-level", "loud"])
-        #expect(wrong.ending == ChildProgram.Ending(status: 1))
-        #expect(
+        expect(wrong.ending, equals: ChildProgram.Ending(status: 1))
+        expect(
             wrong.errors.hasPrefix("--set: logging.level: must be one of the allowed values, not \"loud\""),
             "\(wrong.errors)")
         let arguments = ["serve", "--config", file, "--set", "logging.level=critical", "--log-level", "notice"]
@@ -179,7 +179,7 @@ struct HealthTests {
             let address = try await program.waits(for: "a line of that level") { program in
                 program.logLines.first { $0.message?.hasPrefix("listening") == true }?.address
             }
-            #expect(!address.isEmpty, "\(program.output)")
+            expect(!address.isEmpty, "\(program.output)")
         }
     }
 }

@@ -60,18 +60,18 @@ struct InstallTests {
         let before = try files(below: target)
         for _ in 0..<2 {
             let result = try await install(release, environment: ["PREFIX": target.path])
-            #expect(result.ending == ChildProgram.Ending(status: 0), "\(result.errors)")
-            #expect(result.output.hasSuffix("2 manual pages\n"), "\(result.output)")
-            #expect(try files(below: target) == before.union(Self.program).union(Self.manual))
+            expect(result.ending, equals: ChildProgram.Ending(status: 0), "\(result.errors)")
+            expect(result.output.hasSuffix("2 manual pages\n"), "\(result.output)")
+            try expect(files(below: target), equals: before.union(Self.program).union(Self.manual))
         }
         let version = try await ChildProgram.run(target.url.appending(path: "bin/cloakroom"), ["version"])
-        #expect(version.output.hasPrefix("cloakroom "))
-        #expect(target.text(of: "share/bash-completion/completions/cloakroom").hasPrefix("#!/bin/bash"))
-        #expect(target.text(of: "share/zsh/site-functions/_cloakroom").hasPrefix("#compdef cloakroom"))
-        #expect(target.text(of: "share/fish/vendor_completions.d/cloakroom.fish").contains("complete -c 'cloakroom'"))
+        expect(version.output.hasPrefix("cloakroom "))
+        expect(target.text(of: "share/bash-completion/completions/cloakroom").hasPrefix("#!/bin/bash"))
+        expect(target.text(of: "share/zsh/site-functions/_cloakroom").hasPrefix("#compdef cloakroom"))
+        expect(target.text(of: "share/fish/vendor_completions.d/cloakroom.fish").contains("complete -c 'cloakroom'"))
         let removed = try await install(release, ["--uninstall"], environment: ["PREFIX": target.path])
-        #expect(removed.output == "install: removed 6 files below \(target.path)\n", "\(removed.errors)")
-        #expect(try files(below: target) == before)
+        expect(removed.output, equals: "install: removed 6 files below \(target.path)\n", "\(removed.errors)")
+        try expect(files(below: target), equals: before)
     }
 
     @Test("DESTDIR is in front of PREFIX; a release without manual pages is reported")
@@ -80,12 +80,12 @@ struct InstallTests {
         let target = try TemporaryDirectory()
         let environment = ["PREFIX": "/usr", "DESTDIR": target.path]
         let result = try await install(release, environment: environment)
-        #expect(result.ending == ChildProgram.Ending(status: 0), "\(result.errors)")
-        #expect(result.errors.contains("no manual pages"))
-        #expect(try files(below: target) == Set(Self.program.map { "usr/" + $0 }))
+        expect(result.ending, equals: ChildProgram.Ending(status: 0), "\(result.errors)")
+        expect(result.errors.contains("no manual pages"))
+        try expect(files(below: target), equals: Set(Self.program.map { "usr/" + $0 }))
         let removed = try await install(release, ["--uninstall"], environment: environment)
-        #expect(removed.ending == ChildProgram.Ending(status: 0))
-        #expect(try files(below: target) == [])
+        expect(removed.ending, equals: ChildProgram.Ending(status: 0))
+        try expect(files(below: target), equals: [])
     }
 
     @Test("A wrong PREFIX, option or program is rejected, and nothing is installed")
@@ -99,9 +99,9 @@ struct InstallTests {
             (["/bin/false"], target.path, "does not generate completions"),
         ] {
             let result = try await install(release, arguments, environment: ["PREFIX": prefix])
-            #expect(result.ending.status != 0)
-            #expect(result.errors.contains(message), "\(result.errors)")
-            #expect(try files(below: target) == [])
+            expect(result.ending.status != 0)
+            expect(result.errors.contains(message), "\(result.errors)")
+            try expect(files(below: target), equals: [])
         }
     }
 }

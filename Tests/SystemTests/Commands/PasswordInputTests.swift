@@ -46,22 +46,22 @@ struct PasswordInputTests {
             close(terminal)
             close(controller)
         }
-        #expect(hasEcho(terminal))
+        expect(hasEcho(terminal))
         let words = shell + [try Executables.cloakroom().path] + Self.arguments
         let process = try ChildProcess(
             words[0], Array(words.dropFirst()), directory: directory.url.path, input: .descriptor(terminal),
             output: .file(directory.path(of: "output")))
         while process.isRunning, hasEcho(terminal) { try await Task.sleep(for: .milliseconds(10)) }
-        #expect(process.isRunning)
+        expect(process.isRunning)
         act(process, controller)
         while process.isRunning { try await Task.sleep(for: .milliseconds(10)) }
-        #expect(hasEcho(terminal))
+        expect(hasEcho(terminal))
         return (process.ending, directory.text(of: "output"))
     }
 
     private func type(at controller: Int32) {
         let typed = Array("secret\n".utf8)
-        #expect(write(controller, typed, typed.count) == typed.count)
+        expect(write(controller, typed, typed.count), equals: typed.count)
     }
 
     @Test(
@@ -69,7 +69,7 @@ struct PasswordInputTests {
         arguments: [SIGHUP, SIGINT, SIGTERM])
     func interrupted(number: Int32) async throws {
         let run = try await atPrompt { process, _ in process.signal(number) }
-        #expect(run.ending == ChildProcess.Ending(status: number, wasKilled: true))
+        expect(run.ending, equals: ChildProcess.Ending(status: number, wasKilled: true))
     }
 
     @Test("A signal that the command was started to ignore does not end it, and a password from a terminal is one line")
@@ -79,8 +79,8 @@ struct PasswordInputTests {
             type(at: controller)
         }
         // The upstream is not running.
-        #expect(run.ending == ChildProcess.Ending(status: 1))
-        #expect(run.output.contains("no connection"))
+        expect(run.ending, equals: ChildProcess.Ending(status: 1))
+        expect(run.output.contains("no connection"))
     }
 
     @Test("Ctrl-Z at the prompt: the shell's terminal shows input, and the command asks again in the foreground")
@@ -101,8 +101,9 @@ struct PasswordInputTests {
         let events = try run.output.split(separator: "\n").map {
             try JSONDecoder().decode(Event.self, from: Data($0.utf8))
         }
-        #expect(
-            events == [
+        expect(
+            events,
+            equals: [
                 Event(echo: false, prompts: 1),
                 Event(signal: SIGTSTP, echo: true, prompts: 1),
                 // Continued in the background, it must not take the terminal.
@@ -122,9 +123,9 @@ struct PasswordInputTests {
         try directory.write(password, to: "password")
         for more in [[], ["--password-file", "-"], ["--password-file", "password"]] {
             let run = try await cloakroom(Self.arguments + more, directory: directory.url, input: password)
-            #expect(run.ending.status == (bytes > 4_096 ? 64 : 1), "\(more)")
-            #expect(run.errors.contains("the password is longer than 4096 bytes (write it ") == (bytes > 4_096))
-            #expect(!(run.output + run.errors).contains("pppp"))
+            expect(run.ending.status, equals: (bytes > 4_096 ? 64 : 1), "\(more)")
+            expect(run.errors.contains("the password is longer than 4096 bytes (write it "), equals: (bytes > 4_096))
+            expect(!(run.output + run.errors).contains("pppp"))
         }
     }
 }

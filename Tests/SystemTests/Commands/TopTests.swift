@@ -24,7 +24,7 @@ struct TopTests {
             "upstreams":[{"name":"api","targets":[\(targets)]}]}
             """
         return TopScreen(
-            status: try #require(TopScreen.Status(json: Data(json.utf8))), address: "http://127.0.0.1:9464")
+            status: try require(TopScreen.Status(json: Data(json.utf8))), address: "http://127.0.0.1:9464")
     }
 
     private static func route(_ name: String, perSecond: Double = 0.5, latency: String = #""p99_ms":99"#) -> String {
@@ -42,40 +42,40 @@ struct TopTests {
             "1.5 requests/s · 25.0 % failed · p99 - (last 300 s)", "PROBLEM  The upstream is unreachable.",
             "episodes  0.5         -       99.0 ms", "http://10.0.0.1:80  api       down",
         ] {
-            #expect(text.contains(part), "\(part)\n\(text)")
+            expect(text.contains(part), "\(part)\n\(text)")
         }
-        #expect(!text.contains("\u{1B}"))
+        expect(!text.contains("\u{1B}"))
     }
 
     @Test("The first line is the headline, if the gateway states one")
     func headline() throws {
         let text = try Self.screen(headline: #""headline":"The upstream is unreachable","#).text()
-        #expect(text.hasPrefix("The upstream is unreachable · Cloakroom 1.2.3 · "))
+        expect(text.hasPrefix("The upstream is unreachable · Cloakroom 1.2.3 · "))
     }
 
     @Test("The busiest route is first")
     func order() throws {
         let text = try Self.screen(routes: Self.route("a") + "," + Self.route("b", perSecond: 2)).text()
         let names = text.split(separator: "\n").filter { $0.hasPrefix("a ") || $0.hasPrefix("b ") }.map(\.first)
-        #expect(names == ["b", "a"])
+        expect(names, equals: ["b", "a"])
     }
 
     @Test("A percentile above the highest bucket is a lower bound, and one of too few requests an upper bound")
     func bound() throws {
         let slow = Self.route("video", latency: #""p99_ms":10000,"at_least":["p99_ms"]"#)
-        #expect(try Self.screen(routes: slow).text().contains("> 10000.0 ms"))
+        try expect(Self.screen(routes: slow).text().contains("> 10000.0 ms"))
         let few = Self.route("video", latency: #""p99_ms":12,"too_few":["p99_ms"]"#)
-        #expect(try Self.screen(routes: few).text().contains("<= 12.0 ms"))
+        try expect(Self.screen(routes: few).text().contains("<= 12.0 ms"))
     }
 
     @Test("Texts of the document cannot control the terminal, and lines are cut to it")
     func hostile() throws {
         let name = #"\u001b[2J\u0007\u202e\n"# + String(repeating: "x", count: 500)
         let text = try Self.screen(routes: Self.route(name)).text(width: 40, height: 5)
-        #expect(!text.unicodeScalars.contains { $0 == "\u{1B}" || $0 == "\u{7}" || $0 == "\u{202E}" })
+        expect(!text.unicodeScalars.contains { $0 == "\u{1B}" || $0 == "\u{7}" || $0 == "\u{202E}" })
         let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
-        #expect(lines.count == 6)
-        #expect(lines.allSatisfy { $0.count <= 40 })
+        expect(lines.count, equals: 6)
+        expect(lines.allSatisfy { $0.count <= 40 })
     }
 
     @Test(
@@ -85,27 +85,28 @@ struct TopTests {
             "\u{FEFF}", "\u{AD}", "\u{180E}", "\u{3164}", "\u{E0041}",
         ])
     func invisible(character: String) {
-        #expect(TerminalText.clean("a\(character)b") == "a\u{FFFD}b")
+        expect(TerminalText.clean("a\(character)b"), equals: "a\u{FFFD}b")
     }
 
     @Test("Ordinary text is unchanged, and a limit counts scalars")
     func visible() {
         let text = "GET /épisodes/{id} · 東京 עברית 50 %"
-        #expect(TerminalText.clean(text) == text)
-        #expect(
-            TerminalText.clean("e" + String(repeating: "\u{301}", count: 1_000), limit: 3).unicodeScalars.count == 3)
+        expect(TerminalText.clean(text), equals: text)
+        expect(
+            TerminalText.clean("e" + String(repeating: "\u{301}", count: 1_000), limit: 3).unicodeScalars.count,
+            equals: 3)
     }
 
     @Test("At most 20 routes are shown")
     func many() throws {
         let routes = (0..<300).map { Self.route("route-\($0)") }.joined(separator: ",")
         let text = try Self.screen(routes: routes).text()
-        #expect(text.contains("and 280 more"))
+        expect(text.contains("and 280 more"))
     }
 
     @Test("A document of another kind is rejected", arguments: ["", "[]", "{}", #"{"state":1}"#])
     func otherDocument(_ json: String) {
-        #expect(TopScreen.Status(json: Data(json.utf8)) == nil)
+        expect(TopScreen.Status(json: Data(json.utf8)) == nil)
     }
 
     @Test("top --once prints one screen of a running gateway, without control characters")
@@ -118,10 +119,10 @@ struct TopTests {
                     ["--once"],
                     environment: ["CLOAKROOM_ADMIN_ADDRESS": String(gateway.admin.dropFirst("http://".count))]),
             ] {
-                #expect(response.ending == ChildProgram.Ending(status: 0), "\(response.errors)")
-                #expect(response.output.hasPrefix("Serving traffic · Cloakroom "), "\(response.output)")
-                #expect(response.output.contains("http://127.0.0.1:9  api"), "\(response.output)")
-                #expect(!response.output.contains("\u{1B}"))
+                expect(response.ending, equals: ChildProgram.Ending(status: 0), "\(response.errors)")
+                expect(response.output.hasPrefix("Serving traffic · Cloakroom "), "\(response.output)")
+                expect(response.output.contains("http://127.0.0.1:9  api"), "\(response.output)")
+                expect(!response.output.contains("\u{1B}"))
             }
         }
     }
@@ -136,8 +137,8 @@ struct TopTests {
             try directory.write(configuration.yaml, to: "my.yaml")
             for arguments in [[], ["my.yaml"], ["-c", "my.yaml"]] {
                 let response = try await cloakroom(["top", "--once"] + arguments, directory: directory.url)
-                #expect(response.ending == ChildProgram.Ending(status: 0), "\(response.errors)")
-                #expect(response.output.contains(gateway.admin), "\(response.output)")
+                expect(response.ending, equals: ChildProgram.Ending(status: 0), "\(response.errors)")
+                expect(response.output.contains(gateway.admin), "\(response.output)")
             }
         }
     }
@@ -145,17 +146,17 @@ struct TopTests {
     @Test("A gateway that does not respond, and a port of another service, end top with 1 and the reason")
     func unreachable() async throws {
         let gone = try await top(["--once", "--admin", "http://127.0.0.1:9"])
-        #expect(gone.ending == ChildProgram.Ending(status: 1))
+        expect(gone.ending, equals: ChildProgram.Ending(status: 1))
         let refused = """
             cloakroom: http://127.0.0.1:9 does not respond: no process listens on this address \
             (start the gateway, or write the address of admin.address)\n
             """
-        #expect(gone.errors == refused)
+        expect(gone.errors, equals: refused)
         let other = try await MockAPI.withServer(.withTwoUsers) { mock in
             try await top(["--once", "--admin", mock.baseURL])
         }
-        #expect(other.ending == ChildProgram.Ending(status: 1))
-        #expect(other.errors.contains("is not an admin listener"), "\(other.errors)")
+        expect(other.ending, equals: ChildProgram.Ending(status: 1))
+        expect(other.errors.contains("is not an admin listener"), "\(other.errors)")
     }
 
     @Test("An invalid option is rejected with a hint")
@@ -167,8 +168,8 @@ struct TopTests {
             (["--token-file", "/nonexistent/token"], "check its path and its permissions"),
         ] {
             let response = try await top(["--once"] + arguments)
-            #expect(response.ending == ChildProgram.Ending(status: 64), "\(arguments)")
-            #expect(response.errors.contains(hint), "\(response.errors)")
+            expect(response.ending, equals: ChildProgram.Ending(status: 64), "\(arguments)")
+            expect(response.errors.contains(hint), "\(response.errors)")
         }
     }
 
@@ -176,8 +177,8 @@ struct TopTests {
     func token() async throws {
         for address in ["http://admin.example.com:9464", "http://127.example.com:9464", "http://10.0.0.1:9464"] {
             let response = try await top(["--once", "--admin", address], environment: ["CLOAKROOM_ADMIN_TOKEN": "t"])
-            #expect(response.ending == ChildProgram.Ending(status: 64), "\(address)")
-            #expect(response.errors.contains("is not sent to another machine without TLS"), "\(response.errors)")
+            expect(response.ending, equals: ChildProgram.Ending(status: 64), "\(address)")
+            expect(response.errors.contains("is not sent to another machine without TLS"), "\(response.errors)")
         }
     }
 
@@ -188,15 +189,15 @@ struct TopTests {
         yaml.adminToken = token
         try await GatewayProcess.running(yaml) { gateway in
             let refused = try await top(["--once", "--admin", gateway.admin])
-            #expect(refused.ending == ChildProgram.Ending(status: 1))
-            #expect(refused.errors.contains("set CLOAKROOM_ADMIN_TOKEN or --token-file"), "\(refused.errors)")
+            expect(refused.ending, equals: ChildProgram.Ending(status: 1))
+            expect(refused.errors.contains("set CLOAKROOM_ADMIN_TOKEN or --token-file"), "\(refused.errors)")
             let wrong = try await top(
                 ["--once", "--admin", gateway.admin], environment: ["CLOAKROOM_ADMIN_TOKEN": token + "x"])
-            #expect(wrong.ending == ChildProgram.Ending(status: 1))
-            #expect(wrong.errors.contains("rejects the admin token: check CLOAKROOM_ADMIN_TOKEN"), "\(wrong.errors)")
+            expect(wrong.ending, equals: ChildProgram.Ending(status: 1))
+            expect(wrong.errors.contains("rejects the admin token: check CLOAKROOM_ADMIN_TOKEN"), "\(wrong.errors)")
             let allowed = try await top(
                 ["--once", "--admin", gateway.admin], environment: ["CLOAKROOM_ADMIN_TOKEN": token])
-            #expect(allowed.ending == ChildProgram.Ending(status: 0), "\(allowed.errors)")
+            expect(allowed.ending, equals: ChildProgram.Ending(status: 0), "\(allowed.errors)")
         }
     }
 
@@ -204,9 +205,9 @@ struct TopTests {
     func tokenOfTwoLines() async throws {
         let response = try await top(
             ["--once", "--admin", "http://127.0.0.1:9"], environment: ["CLOAKROOM_ADMIN_TOKEN": "first-line\nsecond"])
-        #expect(response.ending == ChildProgram.Ending(status: 64))
-        #expect(response.errors.contains("the admin token contains a line break"), "\(response.errors)")
-        #expect(!response.errors.contains("first-line"), "\(response.errors)")
+        expect(response.ending, equals: ChildProgram.Ending(status: 64))
+        expect(response.errors.contains("the admin token contains a line break"), "\(response.errors)")
+        expect(!response.errors.contains("first-line"), "\(response.errors)")
     }
 
     @Test("A body that does not end ends top in time")
@@ -214,8 +215,8 @@ struct TopTests {
         let head = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"
         try await ScriptedServer.run([.bytes(head)]) { port, _ in
             let response = try await top(["--once", "--admin", "http://127.0.0.1:\(port)"])
-            #expect(response.ending == ChildProgram.Ending(status: 1))
-            #expect(
+            expect(response.ending, equals: ChildProgram.Ending(status: 1))
+            expect(
                 response.errors.contains("does not respond: no complete response within 5 s (check "),
                 "\(response.errors)")
         }

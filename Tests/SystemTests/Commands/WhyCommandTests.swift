@@ -22,7 +22,7 @@ struct WhyCommandTests {
         yaml.adminToken = Self.token
         try await GatewayProcess.running(yaml) { gateway in
             let response = try await gateway.client.get("/no-route-has-this?secret=1")
-            let id = try #require(response.problem?.request_id)
+            let id = try require(response.problem?.request_id)
             // It is kept shortly after the response.
             let found = try await eventually("it is kept") {
                 let found = try await why([id, "--admin", gateway.admin])
@@ -31,17 +31,17 @@ struct WhyCommandTests {
             for line in [
                 "request     GET /no-route-has-this\n", "status      404\n", "rule        routes\n",
                 "reason      not_found\n", "cause       No route serves the request: there is none,",
-            ] { #expect(found.output.contains(line), "\(found.output)") }
-            #expect(!found.output.contains("secret"))
+            ] { expect(found.output.contains(line), "\(found.output)") }
+            expect(!found.output.contains("secret"))
             let json = try await why([id, "--json", "--admin", gateway.admin])
-            #expect(json.output.contains("\"reason\" : \"not_found\""), "\(json.output)")
+            expect(json.output.contains("\"reason\" : \"not_found\""), "\(json.output)")
             let other = try await why([String(repeating: "0", count: 32), "--admin", gateway.admin])
-            #expect(other.ending == ChildProgram.Ending(status: 1))
-            #expect(other.errors.contains("the gateway holds 1, the oldest of 20"), "\(other.errors)")
+            expect(other.ending, equals: ChildProgram.Ending(status: 1))
+            expect(other.errors.contains("the gateway holds 1, the oldest of 20"), "\(other.errors)")
             let without = try await why([id, "--admin", gateway.admin], token: nil)
-            #expect(without.ending == ChildProgram.Ending(status: 1))
-            #expect(without.errors.contains("set CLOAKROOM_ADMIN_TOKEN or --token-file"), "\(without.errors)")
-            #expect(without.errors.contains("why needs no token with --control-socket PATH"))
+            expect(without.ending, equals: ChildProgram.Ending(status: 1))
+            expect(without.errors.contains("set CLOAKROOM_ADMIN_TOKEN or --token-file"), "\(without.errors)")
+            expect(without.errors.contains("why needs no token with --control-socket PATH"))
         }
     }
 
@@ -81,9 +81,9 @@ struct WhyCommandTests {
                 let words = rejected.request.split(separator: " ").map(String.init)
                 let response = try await gateway.client.send(words[0], words[1], [rejected.field], body: rejected.body)
                 let report = try await gateway.why(response, token: Self.token)
-                let advice = try #require(RejectionAdvice.table[rejected.reason])
-                #expect(report.reason == rejected.reason, "\(report.text)")
-                #expect(report.cause == advice.cause && report.remedy == advice.remedy, "\(report.text)")
+                let advice = try require(RejectionAdvice.table[rejected.reason])
+                expect(report.reason, equals: rejected.reason, "\(report.text)")
+                expect(report.cause == advice.cause && report.remedy == advice.remedy, "\(report.text)")
             }
         }
     }
@@ -100,8 +100,8 @@ struct WhyCommandTests {
             ([id, "--control-socket", "/nowhere/control.sock"], 1, "there is no such file"),
         ] as [([String], Int32, String)] {
             let response = try await why(arguments)
-            #expect(response.ending == ChildProgram.Ending(status: status), "\(arguments)")
-            #expect(response.errors.contains(message), "\(response.errors)")
+            expect(response.ending, equals: ChildProgram.Ending(status: status), "\(arguments)")
+            expect(response.errors.contains(message), "\(response.errors)")
         }
     }
 }

@@ -13,12 +13,12 @@ struct DemoProgramTests {
             ["mock-api", "--port", "65536"], ["mock-provider", "--port", "65536"], ["serve"],
         ] {
             let result = try await ChildProgram.run(try Executables.demo(), arguments)
-            #expect(result.ending == ChildProgram.Ending(status: 64), "\(result.output)\(result.errors)")
-            #expect(result.output == "" && result.errors.contains("Usage: cloakroom-demo"), "\(result.errors)")
+            expect(result.ending, equals: ChildProgram.Ending(status: 64), "\(result.output)\(result.errors)")
+            expect(result.output == "" && result.errors.contains("Usage: cloakroom-demo"), "\(result.errors)")
         }
         let unknown = try await ChildProgram.run(try Executables.demo(), ["mok-api"])
         let message = "Error: unknown command 'mok-api' (write one of: demo, mock-api, mock-provider)\n"
-        #expect(unknown.errors.hasPrefix(message), "\(unknown.errors)")
+        expect(unknown.errors.hasPrefix(message), "\(unknown.errors)")
     }
 
     @Test("Without the gateway's program the demo names it and the remedy")
@@ -28,11 +28,12 @@ struct DemoProgramTests {
         let result = try await ChildProgram.run(
             try Executables.demo(), RunningDemo.onFreePorts + ["--gateway", path],
             environment: ["TMPDIR": directory.url.path])
-        #expect(result.ending == ChildProgram.Ending(status: 1))
-        #expect(
-            result.errors
-                == "Error: the gateway \(path) is not a program (build it: deploy/build.sh, or write --gateway PATH)\n")
-        #expect(try FileManager.default.contentsOfDirectory(atPath: directory.url.path) == [])
+        expect(result.ending, equals: ChildProgram.Ending(status: 1))
+        expect(
+            result.errors,
+            equals: "Error: the gateway \(path) is not a program (build it: deploy/build.sh, or write --gateway PATH)\n"
+        )
+        try expect(FileManager.default.contentsOfDirectory(atPath: directory.url.path), equals: [])
     }
 
     @Test("The demo's API and files end with it, whether by a signal or not", arguments: [SIGTERM, SIGKILL])
@@ -40,8 +41,8 @@ struct DemoProgramTests {
         let directory = try TemporaryDirectory()
         func files() throws -> [String] { try FileManager.default.contentsOfDirectory(atPath: directory.url.path) }
         try await RunningDemo.running(environment: ["TMPDIR": directory.url.path]) { demo in
-            #expect(try files().count == 1)
-            #expect(await !RawPeer.isRejected(port: demo.api.port))
+            try expect(files().count, equals: 1)
+            await expect(!RawPeer.isRejected(port: demo.api.port))
             demo.program.send(signal)
             _ = try await demo.program.ending()
             try await eventually("the files are removed") { try files().isEmpty }
@@ -61,7 +62,7 @@ struct DemoProgramTests {
             demo.program.send(SIGTERM)
             // The process that prints them ends after the gateway.
             try await eventually("the API has ended") { await RawPeer.isRejected(port: demo.api.port) }
-            #expect(demo.program.lines.count { $0.hasPrefix("Cloakroom is running.") } == 1)
+            expect(demo.program.lines.count { $0.hasPrefix("Cloakroom is running.") }, equals: 1)
         }
     }
 
@@ -74,15 +75,15 @@ struct DemoProgramTests {
             }
             let client = WebClient(address)
             let rejected = try await client.get("/episodes")
-            #expect(rejected.status == 403)
+            expect(rejected.status, equals: 403)
             let served = try await client.get("/episodes", [("X-API-TOKEN", "t0ken")])
-            #expect(served.status == 200)
+            expect(served.status, equals: 200)
             // Recorded requests are not exposed unless the option for it is set.
             let hidden = try await client.get("/__mock/requests", [("X-API-TOKEN", "t0ken")])
-            #expect(hidden.status == 404)
+            expect(hidden.status, equals: 404)
             program.send(SIGTERM)
             let ending = try await program.ending()
-            #expect(ending == ChildProgram.Ending(status: 0))
+            expect(ending, equals: ChildProgram.Ending(status: 0))
         }
     }
 
@@ -97,11 +98,11 @@ struct DemoProgramTests {
                 }
                 let client = WebClient(issuer)
                 let document = try await client.get("/.well-known/openid-configuration")
-                #expect(document.status == 200 && document.body.contains(#""issuer":"\#(issuer)""#))
+                expect(document.status == 200 && document.body.contains(#""issuer":"\#(issuer)""#))
                 let script = try await client.send("PUT", "/__mock/script", body: #"{"subject":"mia"}"#)
-                #expect(script.status == (isControlled ? 200 : 404))
+                expect(script.status, equals: (isControlled ? 200 : 404))
                 program.send(SIGTERM)
-                #expect(try await program.ending() == ChildProgram.Ending(status: 0))
+                try await expect(program.ending(), equals: ChildProgram.Ending(status: 0))
             }
         }
     }

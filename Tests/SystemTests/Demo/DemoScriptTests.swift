@@ -38,20 +38,20 @@ struct DemoScriptTests {
         func run() async throws -> Int {
             let path = "\(directory.path(of: "bin")):\(Executables.searchPath)"
             let result = try await ChildProgram.run(script, [], environment: ["PATH": path])
-            #expect(result.output == "started\n", "\(result.errors)")
+            expect(result.output, equals: "started\n", "\(result.errors)")
             return directory.text(of: "builds").split(separator: "\n").count { $0 == "cloakroom-demo" }
         }
-        #expect(try await run() == 1)
-        #expect(try await run() == 1)
+        try await expect(run(), equals: 1)
+        try await expect(run(), equals: 1)
         try directory.write("// Changed.\n", to: "Sources/a.swift")
-        #expect(try await run() == 2)
-        #expect(try await run() == 2)
+        try await expect(run(), equals: 2)
+        try await expect(run(), equals: 2)
         try files.removeItem(atPath: directory.path(of: "Sources/b.swift"))
-        #expect(try await run() == 3)
+        try await expect(run(), equals: 3)
         try files.removeItem(atPath: directory.path(of: ".build-release/bin/cloakroom"))
-        #expect(try await run() == 4)
+        try await expect(run(), equals: 4)
         try directory.write("", to: "deploy/a.py")
-        #expect(try await run() == 5)
-        #expect(try await run() == 5)
+        try await expect(run(), equals: 5)
+        try await expect(run(), equals: 5)
     }
 }

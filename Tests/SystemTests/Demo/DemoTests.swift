@@ -15,14 +15,14 @@ struct DemoTests {
                 for method in ["GET", "DELETE"] {
                     let response = try await curl(
                         "-b", "jar", "-H", "X-API-TOKEN: demo-api-token", "-X", method, "\(gateway)/__mock/requests")
-                    #expect(response.status == 404)
-                    #expect(response.problem?.code == "not_found")
+                    expect(response.status, equals: 404)
+                    expect(response.problem?.code, equals: "not_found")
                 }
             }
-            #expect(try await curl("\(demo.api)/__mock/requests").status == 403)
+            try await expect(curl("\(demo.api)/__mock/requests").status, equals: 403)
             let seen = try await curl("-H", "X-API-TOKEN: demo-api-token", "\(demo.api)/__mock/requests")
                 .json(as: RecordedTraffic.self)
-            #expect(seen.count("POST", "/auth") == 1)
+            expect(seen.count("POST", "/auth"), equals: 1)
         }
     }
 
@@ -34,15 +34,15 @@ struct DemoTests {
             for line in demo.pasteable {
                 let result = try await ChildProgram.run(
                     URL(fileURLWithPath: "/bin/sh"), ["-c", line], directory: directory.url)
-                #expect(result.ending.status == 0, "\(line)")
+                expect(result.ending.status, equals: 0, "\(line)")
                 outputs.append(result.output)
             }
-            #expect(outputs.count == 5)
-            #expect(outputs[0].hasPrefix("[{"))
-            #expect(outputs[1].contains("You need to be signed in to watch this episode."))
-            #expect(outputs[2].contains(#""email":"jo@example.com""#))
-            #expect(outputs[3].contains(#""duration":"#))
-            #expect(outputs[4].isEmpty)
+            expect(outputs.count, equals: 5)
+            expect(outputs[0].hasPrefix("[{"))
+            expect(outputs[1].contains("You need to be signed in to watch this episode."))
+            expect(outputs[2].contains(#""email":"jo@example.com""#))
+            expect(outputs[3].contains(#""duration":"#))
+            expect(empty: outputs[4])
         }
     }
 }

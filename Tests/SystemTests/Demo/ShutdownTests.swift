@@ -13,28 +13,28 @@ struct ShutdownTests {
             let slow = ["-sk", "-N", "--max-time", "60", "\(demo.gateway)/__mock/slow?seconds=10"]
             try await ChildProgram.running(curl, slow) { client in
                 try await client.waits(for: "the first part of the response") { $0.lines == ["waiting"] }
-                #expect(try await WebClient(demo.admin).get("/ready").status == 200)
+                try await expect(WebClient(demo.admin).get("/ready").status, equals: 200)
                 demo.program.send(SIGTERM)
                 try await demo.program.drains()
 
                 let ready = try await WebClient(demo.admin).get("/ready")
-                #expect(ready.status == 503)
-                #expect(ready.body.contains(#""ready":false"#))
+                expect(ready.status, equals: 503)
+                expect(ready.body.contains(#""ready":false"#))
                 try await eventually("new connections are refused") {
                     let isTLSRejected = await RawPeer.isRejected(port: demo.gateway.port)
                     let isClearRejected = await RawPeer.isRejected(port: demo.clear.port)
                     return isTLSRejected && isClearRejected
                 }
-                #expect(client.isRunning)
-                #expect(demo.program.isRunning)
+                expect(client.isRunning)
+                expect(demo.program.isRunning)
 
-                #expect(try await client.ending() == ChildProgram.Ending(status: 0))
-                #expect(client.output == "waiting\ndone\n")
+                try await expect(client.ending(), equals: ChildProgram.Ending(status: 0))
+                expect(client.output, equals: "waiting\ndone\n")
             }
             // Well within the drain limit of 30 seconds, since no request is left.
             let ending = try await demo.program.ending()
-            #expect(ending == ChildProgram.Ending(status: 0))
-            #expect(demo.program.errors == "")
+            expect(ending, equals: ChildProgram.Ending(status: 0))
+            expect(demo.program.errors, equals: "")
         }
     }
 
@@ -49,7 +49,7 @@ struct ShutdownTests {
                 try await demo.program.drains()
                 demo.program.send(SIGTERM)
                 let ending = try await demo.program.ending()
-                #expect(ending == ChildProgram.Ending(status: 143))
+                expect(ending, equals: ChildProgram.Ending(status: 143))
             }
         }
     }
@@ -59,8 +59,8 @@ struct ShutdownTests {
         try await RunningDemo.running { demo in
             demo.program.send(SIGINT)
             let ending = try await demo.program.ending()
-            #expect(ending == ChildProgram.Ending(status: 0))
-            #expect(demo.program.errors == "")
+            expect(ending, equals: ChildProgram.Ending(status: 0))
+            expect(demo.program.errors, equals: "")
         }
     }
 }

@@ -67,7 +67,7 @@ struct FrontProxy: Sendable {
             let proxy = FrontProxy(kind: kind, port: front, curl: try Curl())
             // Traefik accepts connections before it has read its routes.
             try await eventually("\(kind) forwards requests") {
-                try #require(program.isRunning, "\(program.output)\(program.errors)")
+                try require(program.isRunning, "\(program.output)\(program.errors)")
                 guard await !RawPeer.isRejected(port: front) else { return false }
                 return try await proxy.ask("GET", "/episodes").status == 200
             }

@@ -98,7 +98,7 @@ struct FrontProxyJourneyTests {
                 try await SessionStoreFixture.with(.sqlite) { sessions in
                     let ports = FrontProxy.Ports(
                         accounts: try FreePort.next(), decisions: try FreePort.next(),
-                        api: try #require(URL(string: mock.baseURL)?.port))
+                        api: try require(URL(string: mock.baseURL)?.port))
                     let yaml = Self.yaml(kind, ports, issuer: provider.issuer, token: settings.apiToken)
                     try await GatewayProcess.running(yaml: yaml, set: sessions.settings()) { _ in
                         try await FrontProxy.running(kind, ports) { proxy in
@@ -131,86 +131,86 @@ struct FrontProxyJourneyTests {
     /// - Returns: The response for the script.
     private func rejected(_ path: String, login query: String, _ site: Site) async throws -> TestResponse {
         let rejected = try await site.send("GET", path)
-        #expect(rejected.status == 401)
+        expect(rejected.status, equals: 401)
         let redirect = try await site.send("GET", path, FormBrowser.navigation)
-        #expect(redirect.status == 303)
+        expect(redirect.status, equals: 303)
         let location = redirect.values(of: "Location").first ?? ""
-        #expect(location.hasPrefix("http://\(FrontProxy.host)/auth/login?\(query)"), "\(location)")
+        expect(location.hasPrefix("http://\(FrontProxy.host)/auth/login?\(query)"), "\(location)")
         return rejected
     }
 
     private func signIn(_ site: Site) async throws {
         _ = try await rejected(Self.page, login: "returnTo=", site)
-        #expect(site.received("Host", Self.bytes).isEmpty)
+        expect(empty: site.received("Host", Self.bytes))
         let page = try await site.visit(Self.page)
-        #expect(page.status == 200 && page.body.utf8.count == 3, "\(page)")
-        #expect(site.received("X-Account-Id", Self.bytes) == ["jo"])
-        #expect(site.received("Authorization", Self.bytes).allSatisfy { $0.hasPrefix("Bearer eyJ") })
+        expect(page.status == 200 && page.body.utf8.count == 3, "\(page)")
+        expect(site.received("X-Account-Id", Self.bytes), equals: ["jo"])
+        expect(site.received("Authorization", Self.bytes).allSatisfy { $0.hasPrefix("Bearer eyJ") })
         let session = try await site.send("GET", "/auth")
-        #expect(session.status == 200 && session.body.contains("jo@example.com"), "\(session)")
+        expect(session.status == 200 && session.body.contains("jo@example.com"), "\(session)")
     }
 
     private func exchange(_ site: Site) async throws {
         for _ in 0..<2 {
             // Without a body: Caddy and Traefik cut off a response that begins before they have sent one.
             let response = try await site.send("POST", Self.echo)
-            #expect(response.status == 200 && response.body.isEmpty, "\(response)")
+            expect(response.status == 200 && response.body.isEmpty, "\(response)")
         }
         let tokens = site.received("Authorization", Self.echo)
-        #expect(tokens.count == 2 && Set(tokens).count == 1)
-        #expect(tokens.allSatisfy { JWTText.payload($0).contains("https://billing.example.com") })
-        #expect(site.provider.tokenRequests.count { $0.parameters["subject_token"] != nil } == 1)
+        expect(tokens.count == 2 && Set(tokens).count == 1)
+        expect(tokens.allSatisfy { JWTText.payload($0).contains("https://billing.example.com") })
+        expect(site.provider.tokenRequests.count { $0.parameters["subject_token"] != nil }, equals: 1)
         // The claims are those for the other upstream.
-        #expect(site.received("X-Account-Id", Self.echo).allSatisfy { $0.isEmpty })
+        expect(site.received("X-Account-Id", Self.echo).allSatisfy { $0.isEmpty })
     }
 
     private func stepUp(_ site: Site) async throws {
         let rejected = try await rejected(Self.strong, login: "for=strong&returnTo=", site)
         let challenge = rejected.values(of: "WWW-Authenticate").joined()
         for part in ["insufficient_user_authentication", #"acr_values="urn:example:mfa""#, "max_age"] {
-            #expect(challenge.contains(part), "\(challenge)")
+            expect(challenge.contains(part), "\(challenge)")
         }
-        #expect(site.received("Host", Self.slow).isEmpty)
+        expect(empty: site.received("Host", Self.slow))
         let page = try await site.visit(Self.strong)
-        #expect(page.status == 200 && page.body == "waiting\ndone\n", "\(page)")
+        expect(page.status == 200 && page.body == "waiting\ndone\n", "\(page)")
         let script = try await site.send("GET", Self.strong)
-        #expect(script.status == 200)
-        #expect(site.received("X-Account-Id", Self.slow) == ["jo", "jo"])
+        expect(script.status, equals: 200)
+        expect(site.received("X-Account-Id", Self.slow), equals: ["jo", "jo"])
     }
 
     private func refresh(_ site: Site) async throws {
         let before = try await site.send("GET", Self.page)
-        #expect(before.status == 200)
-        let old = try #require(site.received("Authorization", Self.bytes).last)
-        try await site.sessions.expireTokens(of: try #require(site.ticket))
+        expect(before.status, equals: 200)
+        let old = try require(site.received("Authorization", Self.bytes).last)
+        try await site.sessions.expireTokens(of: try require(site.ticket))
         // The gateway notices the change of another process soon.
         try await eventually("the API gets another token") {
             let response = try await site.send("GET", Self.page)
-            #expect(response.status == 200, "\(response)")
+            expect(response.status, equals: 200, "\(response)")
             return site.received("Authorization", Self.bytes).last != old
         }
         let refreshes = site.provider.tokenRequests.filter { $0.parameters["grant_type"] == "refresh_token" }
-        #expect(refreshes.count == 1)
-        #expect(site.provider.observations.snapshot().reuseDetections == 0)
+        expect(refreshes.count, equals: 1)
+        expect(site.provider.observations.snapshot().reuseDetections, equals: 0)
         // The next question gets the same token.
         let after = try await site.send("GET", Self.page)
-        #expect(after.status == 200)
-        #expect(Set(site.received("Authorization", Self.bytes).suffix(2)).count == 1)
+        expect(after.status, equals: 200)
+        expect(Set(site.received("Authorization", Self.bytes).suffix(2)).count, equals: 1)
     }
 
     private func signOut(_ site: Site) async throws {
         let thief = site.browser.copy()
         let count = site.received("Host", Self.bytes).count
         let response = try await site.send("DELETE", "/auth")
-        #expect(response.status == 200, "\(response)")
-        #expect(site.ticket == nil)
+        expect(response.status, equals: 200, "\(response)")
+        expect(site.ticket, equals: nil)
         for browser in [site.browser, thief] {
             let script = try await site.send("GET", Self.page, as: browser)
-            #expect(script.status == 401, "\(script)")
+            expect(script.status, equals: 401, "\(script)")
             let page = try await site.send("GET", Self.page, FormBrowser.navigation, as: browser)
-            #expect(page.status == 303, "\(page)")
+            expect(page.status, equals: 303, "\(page)")
         }
-        #expect(site.received("Host", Self.bytes).count == count)
+        expect(site.received("Host", Self.bytes).count, equals: count)
     }
 }
 

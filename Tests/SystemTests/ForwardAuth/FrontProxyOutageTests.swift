@@ -31,7 +31,7 @@ struct FrontProxyOutageTests {
             try await ScriptedServer.run([permits]) { decisions, gateway in
                 let ports = FrontProxy.Ports(
                     accounts: try FreePort.next(), decisions: decisions,
-                    api: try #require(URL(string: mock.baseURL)?.port))
+                    api: try require(URL(string: mock.baseURL)?.port))
                 // How long nginx, Caddy and Envoy wait. Traefik waits 30 s, and has no key for it.
                 let change = { (file: String) in file.replacing("15s", with: "1s") }
                 try await FrontProxy.running(kind, ports, change: change) { proxy in
@@ -43,12 +43,12 @@ struct FrontProxyOutageTests {
                         let response = try await proxy.ask("GET", "/episodes", within: 3)
                         // Traefik waits longer than the client.
                         let isDenied = response.status >= 400 || kind == .traefik && what == "slow"
-                        #expect(isDenied, "\(kind): \(what): \(response)")
+                        expect(isDenied, "\(kind): \(what): \(response)")
                         #expect(gateway.requests.count > asked, "\(kind): \(what)")
-                        #expect(mock.observations.snapshot().total == before, "\(kind): \(what)")
+                        expect(mock.observations.snapshot().total, equals: before, "\(kind): \(what)")
                         for question in questions { gateway.handle(question, [permits]) }
                         let after = try await proxy.ask("GET", "/episodes")
-                        #expect(after.status == 200, "\(kind): after \(what): \(after)")
+                        expect(after.status, equals: 200, "\(kind): after \(what): \(after)")
                     }
                 }
             }

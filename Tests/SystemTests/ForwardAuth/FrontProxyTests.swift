@@ -81,7 +81,7 @@ struct FrontProxyTests {
         return try await MockAPI.withServer(settings) { mock in
             let ports = FrontProxy.Ports(
                 accounts: try FreePort.next(), decisions: try FreePort.next(),
-                api: try #require(URL(string: mock.baseURL)?.port))
+                api: try require(URL(string: mock.baseURL)?.port))
             let yaml = Self.configuration(kind, ports, token: settings.apiToken)
             return try await GatewayProcess.running(yaml: yaml) { gateway in
                 var behind = ports
@@ -89,7 +89,7 @@ struct FrontProxyTests {
                 return try await FrontProxy.running(kind, behind, change: change) { proxy in
                     let response = try await proxy.ask(
                         "POST", "/auth", ["Authorization: \(WebClient.basic("jo@example.com", "secret"))"])
-                    let cookie = try #require(response.cookie, "\(response)")
+                    let cookie = try require(response.cookie, "\(response)")
                     return try await body(
                         Site(proxy: proxy, gateway: gateway, mock: mock, apiToken: settings.apiToken, cookie: cookie))
                 }
@@ -179,11 +179,11 @@ struct FrontProxyTests {
             for request in Self.decisions + Self.attacks {
                 let (response, received) = try await site.send(request)
                 let what = "\(kind): \(request)\n\(response)\n\(received)"
-                if !request.statuses.isEmpty { #expect(request.statuses.contains(response.status), "\(what)") }
-                if let isReceived = request.isReceived { #expect(received.isEmpty != isReceived, "\(what)") }
+                if !request.statuses.isEmpty { expect(request.statuses.contains(response.status), "\(what)") }
+                if let isReceived = request.isReceived { expect(received.isEmpty != isReceived, "\(what)") }
                 if response.status == 303 {
                     let location = response.values(of: "Location").first ?? ""
-                    #expect(location.hasPrefix("http://\(FrontProxy.host)/auth/"), "\(what)")
+                    expect(location.hasPrefix("http://\(FrontProxy.host)/auth/"), "\(what)")
                 }
                 for one in received { Self.check(one, site, what) }
             }
@@ -194,14 +194,14 @@ struct FrontProxyTests {
     private static func check(_ request: RecordedRequest, _ site: Site, _ what: String) {
         for header in request.headers {
             switch header.name.lowercased().replacing("_", with: "-").replacing(".", with: "-") {
-            case "authorization": #expect(header.value.isEmpty || header.value != "Bearer evil", "\(what)")
-            case "x-api-token": #expect(["", site.apiToken].contains(header.value), "\(what)")
-            case "cookie": #expect(["", "theme=dark"].contains(header.value), "\(what)")
-            default: #expect(!header.value.contains("evil"), "\(what)")
+            case "authorization": expect(header.value.isEmpty || header.value != "Bearer evil", "\(what)")
+            case "x-api-token": expect(["", site.apiToken].contains(header.value), "\(what)")
+            case "cookie": expect(["", "theme=dark"].contains(header.value), "\(what)")
+            default: expect(!header.value.contains("evil"), "\(what)")
             }
         }
         let authorization = request.values(of: "Authorization").joined()
-        if request.path == "/episodes" { #expect(authorization.isEmpty, "\(what)") }
+        if request.path == "/episodes" { expect(empty: authorization, "\(what)") }
     }
 
     @Test(
@@ -210,7 +210,7 @@ struct FrontProxyTests {
         try await running(kind) { site in
             for target in Self.spellings {
                 let (response, received) = try await site.send(Request(target: target))
-                #expect(
+                expect(
                     received.allSatisfy { $0.path == "/episodes" }, "\(kind): \(target)\n\(response)\n\(received)")
             }
         }
@@ -247,16 +247,16 @@ struct FrontProxyTests {
                 if kind == .caddy { api.handle("GET /episodes", [Self.switching(to: "h2c")]) }
                 for fields in Self.upgrades {
                     let (head, received) = try await ask("/episodes", fields)
-                    #expect(!head.hasPrefix("HTTP/1.1 101"), "\(kind): \(fields)\n\(head)")
-                    #expect(received.allSatisfy { !$0.contains("\r\nupgrade:") }, "\(kind): \(received)")
-                    #expect(kind != .caddy || head.hasPrefix("HTTP/1.1 403") && received.isEmpty, "\(head)")
+                    expect(!head.hasPrefix("HTTP/1.1 101"), "\(kind): \(fields)\n\(head)")
+                    expect(received.allSatisfy { !$0.contains("\r\nupgrade:") }, "\(kind): \(received)")
+                    expect(kind != .caddy || head.hasPrefix("HTTP/1.1 403") && received.isEmpty, "\(head)")
                 }
                 // The recipe of nginx has no WebSockets.
                 guard kind != .nginx, let handshake = Self.upgrades.last else { return }
                 api.handle("GET /live", [Self.switching(to: "websocket")])
                 let (head, received) = try await ask("/live", handshake)
-                #expect(head.hasPrefix("HTTP/1.1 101"), "\(kind): \(head)")
-                #expect(received.count == 1 && received[0].contains("\r\nupgrade: websocket\r\n"), "\(received)")
+                expect(head.hasPrefix("HTTP/1.1 101"), "\(kind): \(head)")
+                expect(received.count == 1 && received[0].contains("\r\nupgrade: websocket\r\n"), "\(received)")
             }
         }
     }
@@ -275,16 +275,16 @@ struct FrontProxyTests {
             for field in [origin, "Sec-Fetch-Site: same-origin"] {
                 let (response, received) = try await site.send(
                     Request(method: "POST", target: "/__mock/echo", fields: [field], body: "x", isSignedIn: true))
-                #expect(response.status == 403 && response.problem?.code == "cross_site", "\(response)")
-                #expect(received.isEmpty)
+                expect(response.status == 403 && response.problem?.code == "cross_site", "\(response)")
+                expect(empty: received)
             }
             let safe = try await site.send(Request(target: "/user", isSignedIn: true))
-            #expect(safe.response.status == 200)
+            expect(safe.response.status, equals: 200)
             let lines = try await site.gateway.program.waits(for: "the hint") { program in
                 let lines = program.lines.filter { $0.contains("forward_auth_origin") }
                 return lines.isEmpty ? nil : lines
             }
-            #expect(lines.allSatisfy { $0.contains("allowed_headers") }, "\(lines)")
+            expect(lines.allSatisfy { $0.contains("allowed_headers") }, "\(lines)")
         }
     }
 
@@ -292,22 +292,22 @@ struct FrontProxyTests {
     func accounts(_ kind: FrontProxy.Kind) async throws {
         try await running(kind) { site in
             let redirect = try await site.send(Request(target: "/user", fields: Self.navigation))
-            let link = try #require(redirect.response.values(of: "Location").first)
+            let link = try require(redirect.response.values(of: "Location").first)
             let page = try await site.send(
                 Request(target: String(link.dropFirst("http://\(FrontProxy.host)".count)), fields: Self.navigation))
-            #expect(page.response.status == 200 && page.response.body.contains("<form"), "\(page.response)")
+            expect(page.response.status == 200 && page.response.body.contains("<form"), "\(page.response)")
             let current = try await site.send(Request(target: "/auth", isSignedIn: true))
-            #expect(current.response.status == 200)
-            #expect(current.response.body.contains("jo@example.com"))
+            expect(current.response.status, equals: 200)
+            expect(current.response.body.contains("jo@example.com"))
             let ended = try await site.send(
                 Request(method: "DELETE", target: "/auth", fields: ["Sec-Fetch-Site: same-origin"], isSignedIn: true))
-            #expect(ended.response.status == 204)
+            expect(ended.response.status, equals: 204)
             let after = try await site.send(Request(target: "/user", isSignedIn: true))
-            #expect(after.response.status == 401)
-            #expect(after.received.isEmpty)
+            expect(after.response.status, equals: 401)
+            expect(empty: after.received)
             // nginx passes on no body: its recipe has one that clients of the gateway know.
             let document = after.response.body.contains("urn:cloakroom:problem:unauthorized")
-            #expect(kind != .nginx || document, "\(after.response)")
+            expect(kind != .nginx || document, "\(after.response)")
         }
     }
 
@@ -319,7 +319,7 @@ struct FrontProxyTests {
             for request in [Request(), Request(target: "/user", isSignedIn: true)] {
                 let (response, received) = try await site.send(request)
                 #expect(response.status >= 400, "\(response)")
-                #expect(received.isEmpty)
+                expect(empty: received)
             }
         }
     }

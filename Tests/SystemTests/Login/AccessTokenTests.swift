@@ -36,13 +36,13 @@ struct AccessTokenTests {
                 return try await browser.send(method, site.base + path, fields)
             }
             let valid = try Self.token(provider)
-            #expect(try await ask(valid).status == 200)
-            #expect(try await ask(valid).status == 200)
-            #expect(site.received("Authorization") == ["Bearer " + valid, "Bearer " + valid])
-            #expect(site.received("X-User-Mail") == ["batch@example.com", "batch@example.com"])
+            try await expect(ask(valid).status, equals: 200)
+            try await expect(ask(valid).status, equals: 200)
+            expect(site.received("Authorization"), equals: ["Bearer " + valid, "Bearer " + valid])
+            expect(site.received("X-User-Mail"), equals: ["batch@example.com", "batch@example.com"])
             // The session of the browser, without the field.
-            #expect(try await ask(nil).status == 200)
-            #expect(site.received("X-User-Mail").last == "jo@example.com")
+            try await expect(ask(nil).status, equals: 200)
+            expect(site.received("X-User-Mail").last, equals: "jo@example.com")
             let invalid = [
                 try Self.token(provider, audience: "other"), try Self.token(provider, audience: "cloakroom"),
                 try Self.token(provider, client: "cloakroom"),
@@ -55,15 +55,15 @@ struct AccessTokenTests {
             ]
             for token in invalid {
                 let response = try await ask(token)
-                #expect(response.status == 401 && response.problem?.code == "invalid_token", "\(token)")
-                #expect(response.values(of: "WWW-Authenticate").contains { $0.contains("invalid_token") })
+                expect(response.status == 401 && response.problem?.code == "invalid_token", "\(token)")
+                expect(response.values(of: "WWW-Authenticate").contains { $0.contains("invalid_token") })
             }
-            #expect(site.received("Authorization").count == 3)
+            expect(site.received("Authorization").count, equals: 3)
             // Unverified, so without the token of the gateway, and the API rejects it.
-            #expect(try await ask(invalid[0], "POST", path: "/__mock/echo").status == 403)
-            #expect(site.received("X-API-TOKEN", path: "/__mock/echo") == [])
-            #expect(site.received("Authorization", path: "/__mock/echo") == ["Bearer " + invalid[0]])
-            #expect(site.received("X-User-Mail", path: "/__mock/echo") == [])
+            try await expect(ask(invalid[0], "POST", path: "/__mock/echo").status, equals: 403)
+            expect(site.received("X-API-TOKEN", path: "/__mock/echo"), equals: [])
+            expect(site.received("Authorization", path: "/__mock/echo"), equals: ["Bearer " + invalid[0]])
+            expect(site.received("X-User-Mail", path: "/__mock/echo"), equals: [])
         }
     }
 
@@ -85,20 +85,20 @@ struct AccessTokenTests {
                 return try await browser.send("GET", url, fields)
             }
             let proof = try await client.proof("GET", url, token)
-            #expect(try await ask("DPoP", proof).status == 200)
-            #expect(try await ask("DPoP", proof).problem?.code == "invalid_dpop_proof")
-            #expect(try await ask("Bearer", proof).problem?.code == "invalid_token")
-            #expect(try await ask("DPoP", nil).problem?.code == "invalid_dpop_proof")
+            try await expect(ask("DPoP", proof).status, equals: 200)
+            try await expect(ask("DPoP", proof).problem?.code, equals: "invalid_dpop_proof")
+            try await expect(ask("Bearer", proof).problem?.code, equals: "invalid_token")
+            try await expect(ask("DPoP", nil).problem?.code, equals: "invalid_dpop_proof")
             let other = try await client.proof("GET", url.replacing("127.0.0.1", with: "localhost"), token)
-            #expect(try await ask("DPoP", other).problem?.code == "invalid_dpop_proof")
+            try await expect(ask("DPoP", other).problem?.code, equals: "invalid_dpop_proof")
             // One whose clock is wrong gets a nonce.
             let challenged = try await ask("DPoP", try await client.proof("GET", url, token, skew: -3_600))
-            #expect(challenged.status == 401 && challenged.problem?.code == "use_dpop_nonce")
-            let nonce = try #require(challenged.values(of: "DPoP-Nonce").first)
+            expect(challenged.status == 401 && challenged.problem?.code == "use_dpop_nonce")
+            let nonce = try require(challenged.values(of: "DPoP-Nonce").first)
             let renewed = try await client.proof("GET", url, token, skew: -3_600, nonce: nonce)
-            #expect(try await ask("DPoP", renewed).status == 200)
-            #expect(site.received("Authorization") == [] && site.received("DPoP") == [])
-            #expect(site.received("X-User-Mail") == ["batch@example.com", "batch@example.com"])
+            try await expect(ask("DPoP", renewed).status, equals: 200)
+            expect(site.received("Authorization") == [] && site.received("DPoP") == [])
+            expect(site.received("X-User-Mail"), equals: ["batch@example.com", "batch@example.com"])
         }
     }
 }

@@ -36,8 +36,8 @@ struct BackChannelTests {
         let response = try await FormBrowser().send(
             "POST", site.base + "/auth/backchannel", [("Content-Type", "application/x-www-form-urlencoded")], body: body
         )
-        #expect(response.values(of: "Set-Cookie").isEmpty)
-        #expect(response.values(of: "Cache-Control").contains { $0.contains("no-store") }, "\(body.prefix(40))")
+        expect(empty: response.values(of: "Set-Cookie"))
+        expect(response.values(of: "Cache-Control").contains { $0.contains("no-store") }, "\(body.prefix(40))")
         return response
     }
 
@@ -51,7 +51,7 @@ struct BackChannelTests {
             for number in 0..<15 where fastest > .milliseconds(600) {
                 provider.script { $0.subject = "user-\(number)" }
                 let cookie = try await first.signedIn().cookies(of: first.base)[WebClient.cookieName]
-                let login = try #require(provider.logins.last)
+                let login = try require(provider.logins.last)
                 let token =
                     number.isMultiple(of: 2)
                     ? try provider.logoutToken(sessionID: login.sessionID)
@@ -59,13 +59,13 @@ struct BackChannelTests {
                 try await python.connecting(to: second.base + "/chat", .listen, cookie: cookie) { client in
                     _ = try await client.waits(for: "the connection") { $0.lines.isEmpty ? nil : true }
                     let start = ContinuousClock.now
-                    #expect(try await post(first, "logout_token=\(token)").status == 200)
+                    try await expect(post(first, "logout_token=\(token)").status, equals: 200)
                     let end = try await client.waits(for: "the close") { $0.lines.count > 1 ? $0.lines.last : nil }
                     fastest = min(fastest, ContinuousClock.now - start)
-                    #expect(end == "closed 1008")
+                    expect(end, equals: "closed 1008")
                 }
                 let elsewhere = FormBrowser(cookies: [second.base: [WebClient.cookieName: cookie ?? ""]])
-                #expect(try await second.session(elsewhere).status == 401)
+                try await expect(second.session(elsewhere).status, equals: 401)
             }
             #expect(fastest < .milliseconds(600))
         }

@@ -18,7 +18,7 @@ struct JoserfcPeer {
     private func run(_ command: String, _ arguments: String...) async throws -> String {
         let outcome = try await ChildProgram.run(
             python, [script, command, folder.path(of: "key.pem")] + arguments, environment: Self.environment)
-        try #require(outcome.ending == ChildProgram.Ending(status: 0), "\(outcome.errors)")
+        try require(outcome.ending == ChildProgram.Ending(status: 0), "\(outcome.errors)")
         return outcome.output.trimmingCharacters(in: .whitespacesAndNewlines)
     }
 

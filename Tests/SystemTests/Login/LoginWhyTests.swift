@@ -41,12 +41,13 @@ struct LoginWhyTests {
         ) { $0.faults[.code] = [.error("server_error", status: 500)] },
     ]
 
-    private func expect(
+    private func expectReport(
         _ failure: Failure, in report: RejectionReport
     ) {
-        #expect(report.reason == failure.reason)
-        #expect(report.steps.first { $0.step == "sign-in" }?.result == "failed at \(failure.step)", "\(report.text)")
-        #expect(report.cause.hasPrefix(failure.cause) && report.remedy.hasPrefix(failure.remedy), "\(report.text)")
+        expect(report.reason, equals: failure.reason)
+        expect(
+            report.steps.first { $0.step == "sign-in" }?.result, equals: "failed at \(failure.step)", "\(report.text)")
+        expect(report.cause.hasPrefix(failure.cause) && report.remedy.hasPrefix(failure.remedy), "\(report.text)")
     }
 
     @Test("A rejected secret, an old state, a wrong nonce, a refusal and a failing token endpoint", arguments: failures)
@@ -57,7 +58,7 @@ struct LoginWhyTests {
             let callback = try await browser.visit(try await site.beginLogin(browser).url, stop: site.base)
             let response = try await browser.send("GET", callback.url)
             #expect(response.status >= 400)
-            expect(failure, in: try await site.why(response))
+            expectReport(failure, in: try await site.why(response))
         }
     }
 
@@ -66,12 +67,12 @@ struct LoginWhyTests {
         let settings = ProviderGateway.Settings(issuer: "http://127.0.0.1:\(try FreePort.next())")
         try await ProviderGateway.running(settings, port: try FreePort.next()) { site in
             let response = try await FormBrowser().send("GET", site.base + "/auth/login", FormBrowser.navigation)
-            #expect(response.status == 503)
+            expect(response.status, equals: 503)
             let failure = Failure(
                 reason: "push_unavailable", step: "the pushed request",
                 cause: "The metadata or the keys of the provider were never fetched", remedy: "The status page"
             ) { _ in }
-            expect(failure, in: try await site.why(response))
+            expectReport(failure, in: try await site.why(response))
         }
     }
 }

@@ -23,12 +23,12 @@ struct ProviderFaultTests {
         let port = try FreePort.next()
         try await ProviderGateway.running(configuration, port: port) { site in
             // A provider that is away stops no start.
-            #expect(try await FormBrowser().send("GET", site.base + "/episodes").status == 200)
+            try await expect(FormBrowser().send("GET", site.base + "/episodes").status, equals: 200)
             let browser = try await provider.whileServing { _ in try await site.signedIn() }
-            #expect([502, 503].contains(try await refreshing(site, browser).status))
-            #expect(try await site.session(browser).status == 200)
-            #expect(
-                try await FormBrowser().send("GET", site.base + "/auth/login", FormBrowser.navigation).status == 503)
+            expect([502, 503].contains(try await refreshing(site, browser).status))
+            try await expect(site.session(browser).status, equals: 200)
+            try await expect(
+                FormBrowser().send("GET", site.base + "/auth/login", FormBrowser.navigation).status, equals: 503)
             try await provider.whileServing { _ in
                 try await eventually("the tokens are refreshed") {
                     try await refreshing(site, browser).status == 200
@@ -50,7 +50,7 @@ struct ProviderFaultTests {
                 program.output.contains("config_reload") ? true : nil
             }
             let login = try await FormBrowser().send("GET", site.base + "/auth/login", FormBrowser.navigation)
-            #expect(login.status == 303, "\(login.body)")
+            expect(login.status, equals: 303, "\(login.body)")
         }
     }
 }

@@ -46,17 +46,17 @@ struct SplitHorizonTests {
     private func signsInAndOut(_ site: ProviderGateway, _ provider: MockProvider) async throws {
         let browser = FormBrowser()
         let request = try await site.beginLogin(browser)
-        #expect(request.url.hasPrefix(Self.issuer + "/authorize?"))
+        expect(request.url.hasPrefix(Self.issuer + "/authorize?"))
         // The test knows where the browser finds the provider.
         _ = try await browser.visit(provider.address + request.url.dropFirst(Self.issuer.count))
-        #expect(try await site.session(browser).status == 200)
+        try await expect(site.session(browser).status, equals: 200)
         site.mock.faults.failNext("GET", "/__mock/bytes", statuses: [401])
-        #expect(try await site.bytes(browser).status == 200)
-        #expect(try await browser.send("DELETE", site.base + "/auth").status == 200)
+        try await expect(site.bytes(browser).status, equals: 200)
+        try await expect(browser.send("DELETE", site.base + "/auth").status, equals: 200)
         let redirect = try await browser.send("GET", site.base + "/auth/logout", FormBrowser.navigation)
-        #expect(redirect.values(of: "Location").first?.hasPrefix(Self.issuer + "/end_session?") == true)
+        expect(redirect.values(of: "Location").first?.hasPrefix(Self.issuer + "/end_session?"), equals: true)
         let calls = provider.observations.snapshot()
-        #expect(calls.count("POST", "/par") == 1 && calls.count("POST", "/revoke") == 1)
-        #expect(calls.count("POST", "/token") == 2 && calls.count("GET", "/userinfo") >= 1)
+        expect(calls.count("POST", "/par") == 1 && calls.count("POST", "/revoke") == 1)
+        expect(calls.count("POST", "/token") == 2 && calls.count("GET", "/userinfo") >= 1)
     }
 }

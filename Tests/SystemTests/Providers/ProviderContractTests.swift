@@ -59,20 +59,20 @@ struct ProviderContractTests {
         arguments: Kind.allCases)
     func login(_ kind: Kind) async throws {
         try await running(kind) { stage in
-            #expect(try await stage.site.bytes(stage.browser).status == 401)
+            try await expect(stage.site.bytes(stage.browser).status, equals: 401)
             let page = try await stage.login("returnTo=/__mock/bytes?count=5")
-            #expect(page.url == stage.site.base + "/__mock/bytes?count=5")
-            #expect(page.status == 200 && page.response?.body.utf8.count == 5)
+            expect(page.url, equals: stage.site.base + "/__mock/bytes?count=5")
+            expect(page.status == 200 && page.response?.body.utf8.count == 5)
             let user = try await stage.site.user(stage.browser)
-            #expect(user.email == "jo@example.com" && user.name == "Jo Example" && user.groups == ["staff", "a, b"])
-            let token = try #require(stage.site.received("Authorization").last)
-            #expect(token.hasPrefix("Bearer eyJ"))
-            #expect(stage.site.received("X-User-Mail").last == "jo@example.com")
-            #expect(stage.site.received("X-User-Groups").last == "staff,a%2C%20b")
+            expect(user.email == "jo@example.com" && user.name == "Jo Example" && user.groups == ["staff", "a, b"])
+            let token = try require(stage.site.received("Authorization").last)
+            expect(token.hasPrefix("Bearer eyJ"))
+            expect(stage.site.received("X-User-Mail").last, equals: "jo@example.com")
+            expect(stage.site.received("X-User-Groups").last, equals: "staff,a%2C%20b")
             // Nothing of the provider is in the browser.
             let own = stage.browser.cookies(of: stage.site.base)
-            #expect(own.keys.sorted() == [WebClient.cookieName])
-            #expect(stage.browser.responses.allSatisfy { !$0.body.contains(token.dropFirst(7)) })
+            expect(own.keys.sorted(), equals: [WebClient.cookieName])
+            expect(stage.browser.responses.allSatisfy { !$0.body.contains(token.dropFirst(7)) })
         }
     }
 
@@ -83,7 +83,7 @@ struct ProviderContractTests {
         } body: { stage in
             try await stage.login()
             let user = try await stage.site.user(stage.browser)
-            #expect(user.email == "jo@example.com" && user.name == "Jo Example")
+            expect(user.email == "jo@example.com" && user.name == "Jo Example")
         }
     }
 
@@ -100,9 +100,9 @@ struct ProviderContractTests {
             if kind == .glewlwyd { $0.identity.append("pushed: never") }
         } body: { stage in
             try await stage.login()
-            #expect(try await stage.site.session(stage.browser).status == 200)
+            try await expect(stage.site.session(stage.browser).status, equals: 200)
             stage.site.mock.faults.failNext("GET", "/__mock/bytes", statuses: [401])
-            #expect(try await stage.site.bytes(stage.browser).status == 200)
+            try await expect(stage.site.bytes(stage.browser).status, equals: 200)
         }
     }
 
@@ -113,11 +113,11 @@ struct ProviderContractTests {
                 $0.identity.append("pushed: \(mode)")
             } body: { stage in
                 let request = try await stage.site.beginLogin(stage.browser)
-                #expect((request.query["request_uri"] != nil) == (mode != "never"))
-                #expect((request.query["nonce"] == nil) == (mode != "never"))
-                #expect((request.query["redirect_uri"] == nil) == (mode != "never"))
+                expect((request.query["request_uri"] != nil), equals: (mode != "never"))
+                expect((request.query["nonce"] == nil), equals: (mode != "never"))
+                expect((request.query["redirect_uri"] == nil), equals: (mode != "never"))
                 try await stage.login()
-                #expect(try await stage.site.session(stage.browser).status == 200)
+                try await expect(stage.site.session(stage.browser).status, equals: 200)
             }
         }
     }
@@ -129,10 +129,10 @@ struct ProviderContractTests {
         try await running(kind) { stage in
             try await stage.login()
             stage.site.mock.faults.failNext("GET", "/__mock/bytes", statuses: [401])
-            #expect(try await stage.site.bytes(stage.browser).status == 200)
+            try await expect(stage.site.bytes(stage.browser).status, equals: 200)
             let tokens = stage.site.received("Authorization")
-            #expect(tokens.count == 2 && Set(tokens).count == 2)
-            #expect(try await stage.site.user(stage.browser).email == "jo@example.com")
+            expect(tokens.count == 2 && Set(tokens).count == 2)
+            try await expect(stage.site.user(stage.browser).email, equals: "jo@example.com")
         }
     }
 
@@ -152,9 +152,9 @@ struct ProviderContractTests {
             try await change("wrong")
             stage.site.mock.faults.failNext("GET", "/__mock/bytes", statuses: [401])
             let response = try await stage.site.bytes(stage.browser)
-            #expect(response.status == 502)
-            #expect(response.problem?.code == "identity_misconfigured")
-            #expect(try await stage.site.session(stage.browser).status == 200)
+            expect(response.status, equals: 502)
+            expect(response.problem?.code, equals: "identity_misconfigured")
+            try await expect(stage.site.session(stage.browser).status, equals: 200)
             try await change("cloakroom-client-secret")
             // glewlwyd has revoked the refresh token that came with the wrong secret, and names no reason.
             if kind == .glewlwyd { try await stage.login() }
@@ -162,7 +162,7 @@ struct ProviderContractTests {
                 stage.site.mock.faults.failNext("GET", "/__mock/bytes", statuses: [401])
                 return try await stage.site.bytes(stage.browser).status == 200
             }
-            #expect(try await stage.site.session(stage.browser).status == 200)
+            try await expect(stage.site.session(stage.browser).status, equals: 200)
         }
     }
 
@@ -171,12 +171,13 @@ struct ProviderContractTests {
         try await running(.idpyoidc) { stage in
             try await stage.login()
             for change in ["rotate", "forget"] {
-                #expect(try await stage.browser.send("POST", "\(stage.provider.issuer)/test/\(change)").status == 204)
+                try await expect(
+                    stage.browser.send("POST", "\(stage.provider.issuer)/test/\(change)").status, equals: 204)
             }
             let other = Stage(provider: stage.provider, site: stage.site)
             try await other.login()
-            #expect(try await stage.site.session(other.browser).status == 200)
-            #expect(try await stage.site.session(stage.browser).status == 200)
+            try await expect(stage.site.session(other.browser).status, equals: 200)
+            try await expect(stage.site.session(stage.browser).status, equals: 200)
         }
     }
 
@@ -190,25 +191,25 @@ struct ProviderContractTests {
         try await running(kind) { stage in
             try await stage.login()
             let response = try await stage.browser.send("DELETE", stage.site.base + "/auth")
-            #expect(response.status == 200)
+            expect(response.status, equals: 200)
             let next = try response.json(as: Continuation.self).next
-            #expect(next == stage.site.base + "/auth/logout")
+            expect(next, equals: stage.site.base + "/auth/logout")
             // A page's script sees no token; a navigation is redirected to a URL with one.
-            #expect(!response.textWithoutTicket.contains("eyJ"))
+            expect(!response.textWithoutTicket.contains("eyJ"))
             let redirect = try await stage.browser.send("GET", next, FormBrowser.navigation)
-            #expect(redirect.status == 303)
-            let url = try #require(redirect.values(of: "Location").first)
-            #expect(url.hasPrefix(stage.provider.issuer + "/end_session?"))
+            expect(redirect.status, equals: 303)
+            let url = try require(redirect.values(of: "Location").first)
+            expect(url.hasPrefix(stage.provider.issuer + "/end_session?"))
             let query = FormBrowser.query(of: url)
-            #expect(query["client_id"] == "cloakroom" && query["id_token_hint"]?.hasPrefix("eyJ") == true)
-            #expect(query["post_logout_redirect_uri"] == stage.site.base + "/")
-            #expect(try await stage.site.session(stage.browser).status == 401)
-            #expect(stage.browser.cookies(of: stage.site.base).isEmpty)
+            expect(query["client_id"] == "cloakroom" && query["id_token_hint"]?.hasPrefix("eyJ") == true)
+            expect(query["post_logout_redirect_uri"], equals: stage.site.base + "/")
+            try await expect(stage.site.session(stage.browser).status, equals: 401)
+            expect(empty: stage.browser.cookies(of: stage.site.base))
             let page = try await stage.browser.visit(url, stop: stage.site.base)
             switch kind {
-            case .idpyoidc: #expect(page.url.hasPrefix(stage.site.base + "/"))
+            case .idpyoidc: expect(page.url.hasPrefix(stage.site.base + "/"))
             // It asks the user first.
-            case .glewlwyd: #expect(page.url.contains("/login.html"))
+            case .glewlwyd: expect(page.url.contains("/login.html"))
             }
         }
     }
@@ -219,12 +220,12 @@ struct ProviderContractTests {
             let other = Stage(provider: stage.provider, site: stage.site)
             try await other.login()
             try await stage.login()
-            let sessionID = try #require(try await stage.site.user(stage.browser).sid)
+            let sessionID = try await require(stage.site.user(stage.browser).sid)
             try await stage.provider.signOut(stage.browser, sessionID: sessionID)
             try await eventually("the session ends") {
                 try await stage.site.session(stage.browser).status == 401
             }
-            #expect(try await stage.site.session(other.browser).status == 200)
+            try await expect(stage.site.session(other.browser).status, equals: 200)
         }
     }
 
@@ -239,13 +240,13 @@ struct ProviderContractTests {
             try await stage.login()
             let strong = stage.site.base + "/__mock/slow?seconds=0"
             let rejected = try await stage.browser.send("GET", strong)
-            #expect(rejected.status == 401 && rejected.problem?.code == "step_up")
+            expect(rejected.status == 401 && rejected.problem?.code == "step_up")
             let challenge = rejected.values(of: "WWW-Authenticate").first ?? ""
-            #expect(challenge.contains(#"error="insufficient_user_authentication""#))
-            #expect(challenge.contains(#"acr_values="urn:example:mfa""#))
+            expect(challenge.contains(#"error="insufficient_user_authentication""#))
+            expect(challenge.contains(#"acr_values="urn:example:mfa""#))
             let page = try await stage.login("for=strong&returnTo=/__mock/slow?seconds=0", password: .secondFactor)
-            #expect(page.status == 200 && page.url == strong)
-            #expect(try await stage.site.bytes(stage.browser).status == 200)
+            expect(page.status == 200 && page.url == strong)
+            try await expect(stage.site.bytes(stage.browser).status, equals: 200)
         }
     }
 
@@ -257,14 +258,14 @@ struct ProviderContractTests {
             try await stage.login()
             for _ in 0..<2 {
                 let response = try await stage.browser.send("POST", stage.site.base + "/__mock/echo", body: "x")
-                #expect(response.status == 200)
+                expect(response.status, equals: 200)
             }
-            #expect(try await stage.site.bytes(stage.browser).status == 200)
+            try await expect(stage.site.bytes(stage.browser).status, equals: 200)
             let tokens = stage.site.received("Authorization", path: "/__mock/echo")
-            #expect(tokens.count == 2 && Set(tokens).count == 1)
-            #expect(tokens.allSatisfy { JWTText.payload($0).contains("https://billing.example.com") })
-            let own = try #require(stage.site.received("Authorization").last)
-            #expect(own.hasPrefix("Bearer eyJ") && !JWTText.payload(own).contains("billing"))
+            expect(tokens.count == 2 && Set(tokens).count == 1)
+            expect(tokens.allSatisfy { JWTText.payload($0).contains("https://billing.example.com") })
+            let own = try require(stage.site.received("Authorization").last)
+            expect(own.hasPrefix("Bearer eyJ") && !JWTText.payload(own).contains("billing"))
         }
     }
 }

@@ -32,7 +32,7 @@ struct ProviderTokenTests {
         func token(audience: String = "orders", proof: String? = nil) async throws -> Tokens {
             let form = "grant_type=password&username=jo&password=secret&scope=\(audience)"
             let response = try await call("/token", form, proof: proof)
-            try #require(response.status == 200, "\(response.body)")
+            try require(response.status == 200, "\(response.body)")
             return try response.json()
         }
 
@@ -68,23 +68,23 @@ struct ProviderTokenTests {
         try await running(introspection: true) { stage in
             // The first rejection is logged.
             let other = try await stage.token(audience: "billing").access_token
-            #expect(try await stage.ask(other).problem?.code == "invalid_token")
+            try await expect(stage.ask(other).problem?.code, equals: "invalid_token")
             try await eventually("the reason is logged") {
                 stage.site.gateway.program.output.contains(#""reason":"wrong_audience""#)
             }
             let tokens = [try await stage.token().access_token, try await stage.token().access_token]
-            for token in tokens { #expect(try await stage.ask(token).status == 200) }
-            #expect(stage.site.received("Authorization") == tokens.map { "Bearer " + $0 })
-            #expect(try await stage.ask("unknown").problem?.code == "invalid_token")
+            for token in tokens { try await expect(stage.ask(token).status, equals: 200) }
+            expect(stage.site.received("Authorization"), equals: tokens.map { "Bearer " + $0 })
+            try await expect(stage.ask("unknown").problem?.code, equals: "invalid_token")
 
             let form = "token=\(tokens[0])&token_type_hint=access_token"
-            #expect(try await stage.call("/revoke", form).status == 200)
+            try await expect(stage.call("/revoke", form).status, equals: 200)
             let rejected = try await eventually("the revoked token is rejected") {
                 let response = try await stage.ask(tokens[0])
                 return response.status == 200 ? nil : response
             }
-            #expect(rejected.status == 401 && rejected.problem?.code == "invalid_token")
-            #expect(try await stage.ask(tokens[1]).status == 200)
+            expect(rejected.status == 401 && rejected.problem?.code == "invalid_token")
+            try await expect(stage.ask(tokens[1]).status, equals: 200)
         }
     }
 
@@ -98,19 +98,19 @@ struct ProviderTokenTests {
             let request = try await client.proof("POST", stage.provider.issuer + "/token")
             let tokens = try await stage.token(proof: request)
             let token = tokens.access_token
-            #expect(tokens.token_type == "DPoP")
-            #expect(JWTText.payload(token).contains(#""cnf":{"jkt":"\#(thumbprint)"}"#))
+            expect(tokens.token_type, equals: "DPoP")
+            expect(JWTText.payload(token).contains(#""cnf":{"jkt":"\#(thumbprint)"}"#))
             let first = try await client.proof("GET", stage.url, token)
-            #expect(try await stage.ask(token, "DPoP", proof: first).status == 200)
-            #expect(try await stage.ask(token, "DPoP", proof: first).problem?.code == "invalid_dpop_proof")
-            #expect(try await stage.ask(token, "DPoP").problem?.code == "invalid_dpop_proof")
+            try await expect(stage.ask(token, "DPoP", proof: first).status, equals: 200)
+            try await expect(stage.ask(token, "DPoP", proof: first).problem?.code, equals: "invalid_dpop_proof")
+            try await expect(stage.ask(token, "DPoP").problem?.code, equals: "invalid_dpop_proof")
             let stolen = try await thief.proof("GET", stage.url, token)
-            #expect(try await stage.ask(token, "DPoP", proof: stolen).problem?.code == "invalid_dpop_proof")
-            #expect(try await stage.ask(token, proof: stolen).problem?.code == "invalid_token")
+            try await expect(stage.ask(token, "DPoP", proof: stolen).problem?.code, equals: "invalid_dpop_proof")
+            try await expect(stage.ask(token, proof: stolen).problem?.code, equals: "invalid_token")
             let second = try await client.proof("GET", stage.url, token)
-            #expect(try await stage.ask(token, "DPoP", proof: second).status == 200)
-            #expect(stage.site.received("Authorization") == [] && stage.site.received("DPoP") == [])
-            #expect(stage.site.received("X-API-TOKEN").count == 2)
+            try await expect(stage.ask(token, "DPoP", proof: second).status, equals: 200)
+            expect(stage.site.received("Authorization") == [] && stage.site.received("DPoP") == [])
+            expect(stage.site.received("X-API-TOKEN").count, equals: 2)
         }
     }
 }

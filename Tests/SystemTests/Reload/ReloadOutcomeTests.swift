@@ -33,32 +33,32 @@ struct ReloadOutcomeTests {
     @Test("A rejected reload shows in the metrics and in /status.json until a reload succeeds")
     func rejected() async throws {
         try await GatewayProcess.running(set: ["reload.interval=0s"]) { served, _ in
-            #expect(try await Set(served.metrics()) == counters(failures: 0, successes: 0, last: 1))
+            try await expect(Set(served.metrics()), equals: counters(failures: 0, successes: 0, last: 1))
             let first = try await served.config()
-            #expect(first.last_reload == nil)
+            expect(first.last_reload == nil)
 
             let broken = served.yaml.replacing("path: /episodes", with: "path: episodes")
             try await served.reload(broken, until: #"cloakroom_config_reloads_total{outcome="failure"} 1"#)
-            #expect(try await Set(served.metrics()) == counters(failures: 1, successes: 0, last: 0))
+            try await expect(Set(served.metrics()), equals: counters(failures: 1, successes: 0, last: 0))
             let rejected = try await served.config()
-            #expect(rejected.hash == first.hash)
+            expect(rejected.hash, equals: first.hash)
             _ = try await served.program.waits(for: "the mistake with its place") { program in
                 program.output.contains("cloakroom.yaml:") && program.output.contains("routes.0.path") ? true : nil
             }
-            let reload = try #require(rejected.last_reload)
-            #expect(!reload.succeeded)
-            #expect(reload.problems.count == 1)
-            #expect(reload.problems.allSatisfy { $0.contains("routes.0.path") })
-            #expect(try await served.client.get("/episodes").status == 200)
+            let reload = try require(rejected.last_reload)
+            expect(!reload.succeeded)
+            expect(reload.problems.count, equals: 1)
+            expect(reload.problems.allSatisfy { $0.contains("routes.0.path") })
+            try await expect(served.client.get("/episodes").status, equals: 200)
 
             let locked = served.yaml.replacing("requiresAuthorization: false", with: "requiresAuthorization: true")
             try await served.reload(locked, until: #"cloakroom_config_reloads_total{outcome="success"} 1"#)
-            #expect(try await Set(served.metrics()) == counters(failures: 1, successes: 1, last: 1))
+            try await expect(Set(served.metrics()), equals: counters(failures: 1, successes: 1, last: 1))
             let good = try await served.config()
-            #expect(good.hash != first.hash)
-            #expect(good.last_reload?.succeeded == true)
-            #expect(good.last_reload?.problems == [])
-            #expect(try await served.client.get("/episodes").status == 401)
+            expect(good.hash != first.hash)
+            expect(good.last_reload?.succeeded, equals: true)
+            expect(good.last_reload?.problems, equals: [])
+            try await expect(served.client.get("/episodes").status, equals: 401)
         }
     }
 
@@ -77,21 +77,21 @@ struct ReloadOutcomeTests {
     func logLevel() async throws {
         try await GatewayProcess.running(set: ["reload.interval=0s"]) { served, _ in
             let client = served.client
-            #expect(try await client.signIn().status == 200)
+            try await expect(client.signIn().status, equals: 200)
             let quiet = served.yaml + "logging: { level: error }\n"
             try await served.reload(quiet, until: #"cloakroom_config_reloads_total{outcome="success"} 1"#)
-            #expect(try await client.signIn(password: "wrong").status == 401)
+            try await expect(client.signIn(password: "wrong").status, equals: 401)
             try await served.reload(served.yaml, until: #"cloakroom_config_reloads_total{outcome="success"} 2"#)
-            #expect(try await client.signIn().status == 200)
+            try await expect(client.signIn().status, equals: 200)
             served.program.send(SIGTERM)
-            #expect(try await served.program.ending() == ChildProgram.Ending(status: 0))
+            try await expect(served.program.ending(), equals: ChildProgram.Ending(status: 0))
             // The access log is written at every log level.
             let lines = served.program.logLines.filter { ["access", "cloakroom"].contains($0.logger) }
             let told = lines.compactMap { $0.status.map(String.init) ?? $0.message }
             let expected = [
                 "200", "sign-in attempted", "401", "configuration reloaded", "200", "sign-in attempted",
             ]
-            #expect(told.filter(expected.contains).sorted() == expected.sorted())
+            expect(told.filter(expected.contains).sorted(), equals: expected.sorted())
         }
     }
 }

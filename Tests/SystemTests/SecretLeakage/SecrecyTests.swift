@@ -93,12 +93,12 @@ struct SecrecyTests {
                     more.append(try await client.send(method, "/auth?\(query)=\(elsewhere)", fields))
                 }
             }
-            #expect(more.contains { $0.status == 200 } && more.contains { $0.status == 204 })
+            expect(more.contains { $0.status == 200 } && more.contains { $0.status == 204 })
             for response in responses + more {
-                #expect(response.values(of: "Location") == [])
-                #expect(response.values(of: "Refresh") == [])
-                #expect(!(300...399).contains(response.status))
-                #expect(!response.body.contains("evil.example"))
+                expect(response.values(of: "Location"), equals: [])
+                expect(response.values(of: "Refresh"), equals: [])
+                expect(!(300...399).contains(response.status))
+                expect(!response.body.contains("evil.example"))
             }
         }
     }
@@ -117,17 +117,17 @@ struct SecrecyTests {
             let metrics = try await WebClient(gateway.admin).get("/metrics").body
             // Read the store while a session is active: records of ended sessions may be deleted from its files.
             let lasting = gateway.client
-            #expect(try await lasting.signIn(password: Self.password).status == 200)
-            #expect(try await lasting.get("/videos/1").status == 200)
+            try await expect(lasting.signIn(password: Self.password).status, equals: 200)
+            try await expect(lasting.get("/videos/1").status, equals: 200)
             let kept = Data(try place.contents())
             // Signing out sends the refresh token to the mock, which records it.
             let ticket = lasting.cookie ?? ""
-            #expect(try await lasting.send("DELETE", "/auth").status == 204)
+            try await expect(lasting.send("DELETE", "/auth").status, equals: 204)
             gateway.program.send(SIGTERM)
             let ending = try await gateway.program.ending()
-            #expect(ending.status == 0)
+            expect(ending.status, equals: 0)
 
-            #expect(tickets.count == 2)
+            expect(tickets.count, equals: 2)
             let basic = WebClient.basic("jo@example.com", Self.password).dropFirst(6)
             let secrets =
                 [Self.password, Self.apiToken, Self.query, String(basic), SessionStoreFixture.secret] + tickets
@@ -138,11 +138,11 @@ struct SecrecyTests {
             #expect(responses.count >= 18)
             // Every JWT starts with these characters. A ticket may do so by chance.
             let texts = responses.map(\.textWithoutTicket)
-            #expect(!texts.contains { $0.contains("eyJ") || $0.lowercased().contains("accesstoken") })
-            #expect(!secrets.contains(""))
-            #expect((place.kind == .memory) == kept.isEmpty)
+            expect(!texts.contains { $0.contains("eyJ") || $0.lowercased().contains("accesstoken") })
+            expect(!secrets.contains(""))
+            expect((place.kind == .memory), equals: kept.isEmpty)
             for (index, secret) in (secrets + ["jo@example.com"]).enumerated() {
-                #expect(kept.range(of: Data(secret.utf8)) == nil, "secret \(index) is in the store")
+                expect(kept.range(of: Data(secret.utf8)), equals: nil, "secret \(index) is in the store")
             }
             let places = [
                 "output": gateway.program.output, "errors": gateway.program.errors, "metrics": metrics,
@@ -151,14 +151,14 @@ struct SecrecyTests {
             for (place, text) in places {
                 for (index, secret) in secrets.enumerated() {
                     // A failure message must not contain the secret itself.
-                    #expect(!text.contains(secret), "secret \(index) is in the \(place)")
+                    expect(!text.contains(secret), "secret \(index) is in the \(place)")
                 }
             }
             // The log is not empty, so the checks above are effective.
-            #expect(places["output"]?.contains(#""logger":"span""#) == true)
-            #expect(places["output"]?.contains(#""logger":"access""#) == true)
-            #expect(places["output"]?.contains(#""event":"sign_in""#) == true)
-            #expect(metrics.contains("cloakroom_sign_ins_total"))
+            expect(places["output"]?.contains(#""logger":"span""#), equals: true)
+            expect(places["output"]?.contains(#""logger":"access""#), equals: true)
+            expect(places["output"]?.contains(#""event":"sign_in""#), equals: true)
+            expect(metrics.contains("cloakroom_sign_ins_total"))
         }
     }
 }

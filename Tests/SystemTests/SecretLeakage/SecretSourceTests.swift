@@ -24,7 +24,7 @@ struct SecretSourceTests {
     @Test("The reference of all keys lists exactly the secret keys")
     func discovery() async throws {
         let names = try await Self.keys().map(\.name)
-        #expect(
+        expect(
             Set(names).isSuperset(of: [
                 "admin.token", "upstreams.api.apiToken.value", "session.secrets", "session.valkey.password",
                 "session.valkey.sentinelPassword", "tracing.otlp.headers", "upstreams.api.client.secret",
@@ -62,7 +62,7 @@ struct SecretSourceTests {
         ] as [(String, [String])] {
             let result = try await cloakroom([command] + canary.arguments + more, environment: canary.environment)
             let said = result.output + result.errors
-            #expect(!said.isEmpty)
+            expect(!said.isEmpty)
             expectNoMarker(said, "the output of \(command) \(more.first ?? "")")
             if command == "print-config", more.isEmpty {
                 #expect(said.split(separator: "\n").count { $0.contains("<redacted>") } >= canary.keys.count, "\(said)")
@@ -92,14 +92,14 @@ struct SecretSourceTests {
     private func serve(_ canary: CanaryConfiguration) async throws {
         try await running(canary) { program, client, admin in
             expectNoMarker(program.commandLine, "the command line")
-            #expect(program.commandLine.contains("reload.interval=0s"))
-            #expect(program.commandLine.contains("admin.token=*") == (canary.source == .flag))
+            expect(program.commandLine.contains("reload.interval=0s"))
+            expect(program.commandLine.contains("admin.token=*"), equals: (canary.source == .flag))
             // Secrets from the command line are effective nevertheless.
-            #expect(try await client.get("/episodes").status == 200)
-            #expect(try await client.signIn(password: "wrong").status == 401)
-            #expect(try await client.signIn().status == 200)
-            #expect(try await client.get("/videos/1").status == 200)
-            #expect(try await client.send("DELETE", "/auth").status == 204)
+            try await expect(client.get("/episodes").status, equals: 200)
+            try await expect(client.signIn(password: "wrong").status, equals: 401)
+            try await expect(client.signIn().status, equals: 200)
+            try await expect(client.get("/videos/1").status, equals: 200)
+            try await expect(client.send("DELETE", "/auth").status, equals: 204)
             _ = try await program.waits(for: "a failed revocation") { $0.output.contains("revoke_failed") ? true : nil }
             let right = [
                 ("Authorization", "Bearer \(canary.marker("admin.token"))"), ("Content-Type", "application/json"),
@@ -107,9 +107,9 @@ struct SecretSourceTests {
             let wrong = [("Authorization", "Bearer \(canary.marker("admin.token"))x")]
             let body = #"{"email":"jo@example.com"}"#
             var responses = [try await admin.send("POST", "/sessions/revoke", wrong, body: body)]
-            #expect(responses[0].status == 401)
+            expect(responses[0].status, equals: 401)
             responses.append(try await admin.send("POST", "/sessions/revoke", right, body: body))
-            #expect(responses[1].status != 401)
+            expect(responses[1].status != 401)
             for page in ["/metrics", "/status.json", "/", "/ready", "/nothing"] {
                 responses.append(try await admin.get(page))
             }
@@ -133,7 +133,7 @@ struct SecretSourceTests {
             }
             for page in ["/status.json", "/"] { responses.append(try await admin.get(page)) }
             program.send(SIGTERM)
-            #expect(try await program.ending().status == 0)
+            try await expect(program.ending().status, equals: 0)
             try canary.directory.write(canary.yaml, to: "cloakroom.yaml")
 
             expectNoMarker(program.output, "the log")
@@ -141,8 +141,8 @@ struct SecretSourceTests {
             expectNoMarker(
                 (responses + client.responses).map { "\($0.fields) \($0.body)" }.joined(separator: "\n"), "a response")
             // The output is not empty, so the checks above are effective.
-            #expect(program.output.contains("\"level\":\"debug\""))
-            #expect(program.output.contains("Starting service"))
+            expect(program.output.contains("\"level\":\"debug\""))
+            expect(program.output.contains("Starting service"))
         }
     }
 
@@ -167,7 +167,7 @@ struct SecretSourceTests {
             ("The value 'canary' is invalid for '--timeout'", "The value (not shown) is invalid for '--timeout'"),
             ("2 unexpected arguments: '-x', 'a b'", "2 unexpected arguments: '-x', (not shown)"),
             ("Unexpected argument 'reload'", "Unexpected argument 'reload'"),
-        ] { #expect(CommandLineSecrets.redacted(message, arguments) == expected) }
+        ] { expect(CommandLineSecrets.redacted(message, arguments), equals: expected) }
     }
 
     @Test("A secret on the command line is found in both spellings of a flag, and nothing else is")
@@ -177,13 +177,13 @@ struct SecretSourceTests {
                 String(decoding: Array(argument.utf8)[$0], as: UTF8.self)
             }
         }
-        #expect(hidden("admin.token=a=b", after: "--set") == "a=b")
-        #expect(hidden("--set=admin.token=ä", after: "serve") == "ä")
-        #expect(hidden("upstreams.x.apiToken.value=v", after: "--set") == "v")
-        #expect(hidden("session.secrets.0=v", after: "--set") == "v")
-        #expect(hidden("session.idleTimeout=5m", after: "--set") == nil)
-        #expect(hidden("admin.tokenFile=/run/token", after: "--set") == nil)
-        #expect(hidden("admin.token=v", after: "--config") == nil)
-        #expect(hidden("admin.token", after: "--set") == nil)
+        expect(hidden("admin.token=a=b", after: "--set"), equals: "a=b")
+        expect(hidden("--set=admin.token=ä", after: "serve"), equals: "ä")
+        expect(hidden("upstreams.x.apiToken.value=v", after: "--set"), equals: "v")
+        expect(hidden("session.secrets.0=v", after: "--set"), equals: "v")
+        expect(hidden("session.idleTimeout=5m", after: "--set"), equals: nil)
+        expect(hidden("admin.tokenFile=/run/token", after: "--set"), equals: nil)
+        expect(hidden("admin.token=v", after: "--config"), equals: nil)
+        expect(hidden("admin.token", after: "--set"), equals: nil)
     }
 }

@@ -25,9 +25,9 @@ struct CoreDumpTests {
             _ = try await program.waits(for: text) { $0.output.contains(text) ? true : nil }
             let directory = "/proc/\(program.processIdentifier)"
             let limits = try String(contentsOfFile: directory + "/limits", encoding: .utf8)
-            let line = try #require(limits.split(separator: "\n").first { $0.hasPrefix("Max core file size") })
+            let line = try require(limits.split(separator: "\n").first { $0.hasPrefix("Max core file size") })
             let attributes = try FileManager.default.attributesOfItem(atPath: directory + "/environ")
-            let owner = try #require(attributes[.ownerAccountID] as? NSNumber)
+            let owner = try require(attributes[.ownerAccountID] as? NSNumber)
             return (line.split(separator: " ").dropFirst(4).joined(separator: " "), owner.uint32Value)
         }
     }
@@ -43,22 +43,22 @@ struct CoreDumpTests {
     @Test("Rule 50: serve writes no core dump, and other processes of its user cannot read its memory")
     func serve() async throws {
         let found = try await serve([])
-        #expect(found.limit == "0 0 bytes")
-        #expect(found.owner == 0)
+        expect(found.limit, equals: "0 0 bytes")
+        expect(found.owner, equals: 0)
     }
 
     @Test("Rule 50: the demo's gateway writes no core dump, and other processes of its user cannot read its memory")
     func demo() async throws {
         let found = try await look(
             try Executables.demo(), RunningDemo.onFreePorts, waitingFor: "curl")
-        #expect(found.limit == "0 0 bytes")
-        #expect(found.owner == 0)
+        expect(found.limit, equals: "0 0 bytes")
+        expect(found.owner, equals: 0)
     }
 
     @Test("An option of serve allows core dumps for debugging")
     func allowed() async throws {
         let found = try await serve(["--allow-core-dumps"])
-        #expect(found.owner == (getuid() == 0 ? Self.user : getuid()))
+        expect(found.owner, equals: (getuid() == 0 ? Self.user : getuid()))
     }
 
     @Test("Rule 50: the systemd unit sets the limit too")
@@ -66,6 +66,6 @@ struct CoreDumpTests {
         let unit = try String(
             contentsOf: Executables.packageDirectory.appending(path: "deploy/systemd/cloakroom.service"),
             encoding: .utf8)
-        #expect(unit.split(separator: "\n").contains("LimitCORE=0"))
+        expect(unit.split(separator: "\n").contains("LimitCORE=0"))
     }
 }

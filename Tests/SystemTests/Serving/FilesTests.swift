@@ -24,11 +24,11 @@ struct FilesTests {
         try await GatewayProcess.running(set: set) { gateway, _ in
             let client = gateway.client
             let page = try await client.get("/app/orders/7", navigation)
-            #expect(page.status == 200)
-            #expect(page.body == "<title>one</title>")
-            #expect(try await client.get("/app/.env", navigation).body == "<title>one</title>")
-            #expect(try await client.get("/app/missing.js").status == 404)
-            #expect(try await client.get("/episodes").status == 200)
+            expect(page.status, equals: 200)
+            expect(page.body, equals: "<title>one</title>")
+            try await expect(client.get("/app/.env", navigation).body, equals: "<title>one</title>")
+            try await expect(client.get("/app/missing.js").status, equals: 404)
+            try await expect(client.get("/episodes").status, equals: 200)
             try folder.write("<title>two</title>", to: "index.html")
             try await eventually("the next page") {
                 try await client.get("/app/").body == "<title>two</title>"
@@ -56,14 +56,14 @@ struct FilesTests {
             return try await cloakroom(["check-config", "--config", config.path(of: "cloakroom.yaml")])
         }
         let found = try await check("root: \(folder.path), fallback: app.html")
-        #expect(found.ending == ChildProgram.Ending(status: 0), "\(found.output)\(found.errors)")
+        expect(found.ending, equals: ChildProgram.Ending(status: 0), "\(found.output)\(found.errors)")
         for message in [
             "files.fallback: app.html is missing", "serves /tls.key, which may be a private key",
             "2 source maps are served (write names.exclude: [.map] to hide them)",
             "/assets/ has hashed names (write immutable: [/assets/*])",
-        ] { #expect(found.output.contains(message), "\(message): \(found.output)") }
+        ] { expect(found.output.contains(message), "\(message): \(found.output)") }
         let wrong = try await check("root: \(folder.path)/nowhere")
-        #expect(wrong.ending == ChildProgram.Ending(status: 1))
-        #expect(wrong.output.contains("files.root: must be a folder that can be read"), "\(wrong.output)")
+        expect(wrong.ending, equals: ChildProgram.Ending(status: 1))
+        expect(wrong.output.contains("files.root: must be a folder that can be read"), "\(wrong.output)")
     }
 }

@@ -20,11 +20,11 @@ struct ServeTests {
             ]
             for command in commands {
                 let result = try await ChildProgram.run(demo, command)
-                #expect(result.ending == ChildProgram.Ending(status: 1), "\(command)")
+                expect(result.ending, equals: ChildProgram.Ending(status: 1), "\(command)")
                 let lines = result.errors.split(separator: "\n")
-                #expect(lines.count == 1, "\(result.errors)")
-                #expect(result.errors.contains("127.0.0.1:\(port)"), "\(result.errors)")
-                #expect(result.errors.lowercased().contains("address already in use"), "\(result.errors)")
+                expect(lines.count, equals: 1, "\(result.errors)")
+                expect(result.errors.contains("127.0.0.1:\(port)"), "\(result.errors)")
+                expect(result.errors.lowercased().contains("address already in use"), "\(result.errors)")
             }
         }
     }
@@ -45,20 +45,20 @@ struct ServeTests {
             _ = try await RawPeer.exchange(Array("nonsense\r\n\r\n".utf8), port: gateway.clear.port)
             _ = try await client.send("DELETE", "/auth")
             let metrics = try await WebClient(gateway.admin).get("/metrics")
-            #expect(metrics.status == 200)
+            expect(metrics.status, equals: 200)
             for name in [
                 "cloakroom_sign_ins_total", "cloakroom_sessions_created_total", "cloakroom_sessions_ended_total",
                 "cloakroom_rejections_total", "cloakroom_auth_decisions_total",
                 "http_server_request_duration_seconds",
             ] {
-                #expect(metrics.body.contains(name))
+                expect(metrics.body.contains(name))
             }
             let directory = try TemporaryDirectory()
             try directory.write(metrics.body, to: "metrics")
             let result = try await ChildProgram.run(
                 URL(fileURLWithPath: "/bin/sh"), ["-c", "exec '\(promtool.path)' check metrics < metrics"],
                 directory: directory.url)
-            #expect(result.ending.status == 0, "\(result.output)\(result.errors)")
+            expect(result.ending.status, equals: 0, "\(result.output)\(result.errors)")
         }
     }
 }

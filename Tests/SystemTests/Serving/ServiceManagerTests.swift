@@ -37,7 +37,7 @@ struct ServiceManagerTests {
             environment: ["NOTIFY_SOCKET": directory.path(of: "notify"), "RUNTIME_DIRECTORY": folder]
         ) { program in
             let ready = try await manager.next()
-            #expect(ready.hasPrefix("READY=1\nSTATUS=Serving on 127.0.0.1:"), "\(ready)")
+            expect(ready.hasPrefix("READY=1\nSTATUS=Serving on 127.0.0.1:"), "\(ready)")
             // Lines are written in the background.
             _ = try await program.waits(for: "the lines of all listeners") { program in
                 let messages = program.logLines.map(\.message)
@@ -49,41 +49,41 @@ struct ServiceManagerTests {
             // A renewed certificate and its key.
             try install(second.certificateFile, second.keyFile)
             let renewed = try await reload(folder)
-            #expect(renewed.ending == ChildProgram.Ending(status: 0), "\(renewed.errors)")
-            #expect(renewed.output.hasPrefix("reloaded, configuration "))
+            expect(renewed.ending, equals: ChildProgram.Ending(status: 0), "\(renewed.errors)")
+            expect(renewed.output.hasPrefix("reloaded, configuration "))
             let reloading = try await manager.next()
             let time = reloading.split(separator: "\n").first { $0.hasPrefix("MONOTONIC_USEC=") }?.dropFirst(15)
-            #expect(reloading.hasPrefix("RELOADING=1\n") && (time.flatMap { Int64($0) } ?? 0) > 0, "\(reloading)")
-            #expect(try await manager.next() == ready)
+            expect(reloading.hasPrefix("RELOADING=1\n") && (time.flatMap { Int64($0) } ?? 0) > 0, "\(reloading)")
+            try await expect(manager.next(), equals: ready)
 
             // A warning is printed as `check-config` prints it.
             try directory.write(
                 configuration.yaml.replacing("methods: [GET]", with: "methods: [GET, GETT]"), to: "cloakroom.yaml")
             let warned = try await reload(folder)
-            #expect(warned.ending == ChildProgram.Ending(status: 0), "\(warned.errors)")
+            expect(warned.ending, equals: ChildProgram.Ending(status: 0), "\(warned.errors)")
             let warnings = warned.errors.split(separator: "\n").filter { $0.contains("\"GETT\"") }
-            #expect(!warnings.isEmpty && warnings.allSatisfy { $0.ranges(of: "warning: ").count == 1 }, "\(warnings)")
-            #expect(try await manager.next().hasPrefix("RELOADING=1\n"))
-            #expect(try await manager.next() == ready)
+            expect(!warnings.isEmpty && warnings.allSatisfy { $0.ranges(of: "warning: ").count == 1 }, "\(warnings)")
+            try await expect(manager.next().hasPrefix("RELOADING=1\n"))
+            try await expect(manager.next(), equals: ready)
 
             // A certificate with the key of another one.
             try install(first.certificateFile, second.keyFile)
             let broken = try await reload(folder)
-            #expect(broken.ending == ChildProgram.Ending(status: 1))
-            #expect(broken.output == "")
-            #expect(broken.errors.contains(directory.path(of: "tls.key")), "\(broken.errors)")
-            #expect(broken.errors.contains("keeps the previous configuration and certificates"))
-            #expect(try await manager.next().hasPrefix("RELOADING=1\n"))
+            expect(broken.ending, equals: ChildProgram.Ending(status: 1))
+            expect(broken.output, equals: "")
+            expect(broken.errors.contains(directory.path(of: "tls.key")), "\(broken.errors)")
+            expect(broken.errors.contains("keeps the previous configuration and certificates"))
+            try await expect(manager.next().hasPrefix("RELOADING=1\n"))
             let failed = try await manager.next()
-            #expect(failed.hasPrefix("\(ready); last reload failed: "), "\(failed)")
+            expect(failed.hasPrefix("\(ready); last reload failed: "), "\(failed)")
 
             program.send(SIGTERM)
-            #expect(try await manager.next().hasPrefix("STOPPING=1\n"))
-            #expect(try await program.ending() == ChildProgram.Ending(status: 0))
+            try await expect(manager.next().hasPrefix("STOPPING=1\n"))
+            try await expect(program.ending(), equals: ChildProgram.Ending(status: 0))
         }
         let gone = try await reload(folder)
-        #expect(gone.ending == ChildProgram.Ending(status: 1))
-        #expect(gone.errors.contains("no gateway of this user listens on \(folder)/control.sock"), "\(gone.errors)")
+        expect(gone.ending, equals: ChildProgram.Ending(status: 1))
+        expect(gone.errors.contains("no gateway of this user listens on \(folder)/control.sock"), "\(gone.errors)")
     }
 
     @Test("Watchdog messages are sent to an abstract socket while event loops run")
@@ -98,17 +98,17 @@ struct ServiceManagerTests {
         ) { program in
             _ = try await manager.message { $0.hasPrefix("READY=1") }
             for _ in 0..<3 { _ = try await manager.message { $0 == "WATCHDOG=1" } }
-            #expect(program.isRunning)
+            expect(program.isRunning)
         }
     }
 
     @Test("reload without a control socket, and with a path that is too long, prints what to write")
     func usage() async throws {
         let none = try await cloakroom(["reload"])
-        #expect(none.ending.status != 0)
-        #expect(none.errors.contains("--control-socket PATH"), "\(none.errors)")
+        expect(none.ending.status != 0)
+        expect(none.errors.contains("--control-socket PATH"), "\(none.errors)")
         let long = try await cloakroom(["reload", "--control-socket", "/" + String(repeating: "a", count: 107)])
-        #expect(long.ending.status != 0)
-        #expect(long.errors.contains("must have 1 to 107 bytes"), "\(long.errors)")
+        expect(long.ending.status != 0)
+        expect(long.errors.contains("must have 1 to 107 bytes"), "\(long.errors)")
     }
 }

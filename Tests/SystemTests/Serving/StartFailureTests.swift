@@ -44,8 +44,9 @@ struct StartFailureTests {
         try await ScriptedServer.run { port, _ in
             var taken = GatewayYAML(upstream: "http://127.0.0.1:9000")
             taken.address = "127.0.0.1:\(port)"
-            #expect(
-                try await failure(of: taken) == directory.path(of: "gateway.yaml")
+            try await expect(
+                failure(of: taken),
+                equals: directory.path(of: "gateway.yaml")
                     + ":2:14: listeners.0.address: address already in use: another process listens on 127.0.0.1:\(port)"
                     + " (stop that process, or choose another port; serve --take-over replaces a gateway that runs there)\n"
             )
@@ -53,7 +54,7 @@ struct StartFailureTests {
             taken.adminAddress = "127.0.0.1:\(port)"
             taken.address = "127.0.0.1:0"
             let admin = try await failure(of: taken)
-            #expect(admin.contains("gateway.yaml:4:19: admin.address: address already in use"), "\(admin)")
+            expect(admin.contains("gateway.yaml:4:19: admin.address: address already in use"), "\(admin)")
 
             // Another address with the same port: two causes, two lines.
             try await ScriptedServer.run { other, _ in
@@ -73,8 +74,8 @@ struct StartFailureTests {
             setpriv.path, "--bounding-set", "-net_bind_service", "--inh-caps", "-net_bind_service",
         ]
         let errors = try await failure(of: low, through: launcher)
-        #expect(errors.contains("gateway.yaml:2:14: listeners.0.address: no permission to listen on port 443"))
-        #expect(errors.contains("CAP_NET_BIND_SERVICE"), "\(errors)")
+        expect(errors.contains("gateway.yaml:2:14: listeners.0.address: no permission to listen on port 443"))
+        expect(errors.contains("CAP_NET_BIND_SERVICE"), "\(errors)")
     }
 
     @Test("An address that this machine does not have and an unknown host name are reported as such")
@@ -82,7 +83,7 @@ struct StartFailureTests {
         var strange = GatewayYAML(upstream: "http://127.0.0.1:9000")
         strange.adminAddress = "192.0.2.1:9999"
         let errors = try await failure(of: strange)
-        #expect(errors.contains("admin.address: this machine has no address 192.0.2.1 (write one"), "\(errors)")
+        expect(errors.contains("admin.address: this machine has no address 192.0.2.1 (write one"), "\(errors)")
     }
 
     @Test("A key that does not match its certificate is reported with both files and its line, also by check-config")
@@ -95,11 +96,11 @@ struct StartFailureTests {
         var configuration = GatewayYAML(upstream: "http://127.0.0.1:9000")
         configuration.certificate = (first.certificateFile, second.keyFile)
         let errors = try await failure(of: configuration)
-        #expect(errors.contains("gateway.yaml:7:16: listeners.1.tls.keyFile: "), "\(errors)")
-        #expect(errors.contains(first.certificateFile) && errors.contains(second.keyFile))
+        expect(errors.contains("gateway.yaml:7:16: listeners.1.tls.keyFile: "), "\(errors)")
+        expect(errors.contains(first.certificateFile) && errors.contains(second.keyFile))
         let check = try await cloakroom(["check-config", "--config", directory.path(of: "gateway.yaml")])
-        #expect(check.ending.status == 1)
-        #expect(check.output.contains(errors), "\(check.output)")
+        expect(check.ending.status, equals: 1)
+        expect(check.output.contains(errors), "\(check.output)")
     }
 
     @Test("Warnings are logged at start and reload, and check-config prints the same lines")
@@ -111,10 +112,10 @@ struct StartFailureTests {
         try directory.write(configuration.yaml, to: "gateway.yaml")
         let arguments = ["--config", directory.path(of: "gateway.yaml")]
         let check = try await cloakroom(["check-config"] + arguments)
-        #expect(check.ending.status == 0)
-        #expect(check.output.contains("upstreams.api.apiToken.valueFile"), "\(check.output)")
-        #expect(check.output.contains("1 warning)"), "\(check.output)")
-        #expect(try await cloakroom(["check-config", "--strict"] + arguments).ending.status == 1)
+        expect(check.ending.status, equals: 0)
+        expect(check.output.contains("upstreams.api.apiToken.valueFile"), "\(check.output)")
+        expect(check.output.contains("1 warning)"), "\(check.output)")
+        try await expect(cloakroom(["check-config", "--strict"] + arguments).ending.status, equals: 1)
         let line = check.output.split(separator: "\n").first.map(String.init) ?? ""
         try await ChildProgram.running(try Executables.cloakroom(), ["serve"] + arguments) { program in
             func count() -> Int {

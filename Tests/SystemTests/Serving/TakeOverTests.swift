@@ -27,20 +27,20 @@ struct TakeOverTests {
         try await GatewayProcess.running { first, _ in
             let arguments = try arguments(like: first)
             let rejected = try await cloakroom(arguments)
-            #expect(rejected.ending == ChildProgram.Ending(status: 1))
-            #expect(rejected.errors.contains("--take-over"), "\(rejected.errors)")
+            expect(rejected.ending, equals: ChildProgram.Ending(status: 1))
+            expect(rejected.errors.contains("--take-over"), "\(rejected.errors)")
             // All requests still reach the first gateway, whose upstream responds.
-            for _ in 0..<20 { #expect(try await WebClient(first.clear).get("/episodes").status == 200) }
+            for _ in 0..<20 { try await expect(WebClient(first.clear).get("/episodes").status, equals: 200) }
 
             try await ChildProgram.running(try Executables.cloakroom(), arguments + ["--take-over"]) { second in
                 _ = try await second.waits(for: "the second listens") { program in
                     program.logLines.contains { $0.message == "listening" } ? true : nil
                 }
-                #expect(second.output.contains("address is shared with another process"), "\(second.output)")
+                expect(second.output.contains("address is shared with another process"), "\(second.output)")
                 first.program.send(SIGTERM)
-                #expect(try await first.program.ending().status == 0)
+                try await expect(first.program.ending().status, equals: 0)
                 // The upstream of the second gateway does not exist: it returns a local response.
-                #expect(try await WebClient(first.clear).get("/episodes").status == 502)
+                try await expect(WebClient(first.clear).get("/episodes").status, equals: 502)
             }
         }
     }

@@ -12,7 +12,7 @@ struct ClusterTests {
 
     private func with(_ test: (ValkeyCluster, GatewayProcess, GatewayProcess) async throws -> Void) async throws {
         try await SessionStoreFixture.with(.cluster) { place in
-            let cluster = try #require(place.cluster)
+            let cluster = try require(place.cluster)
             try await MockAPI.withServer(.withTwoUsers) { mock in
                 let file = GatewayYAML(upstream: mock.baseURL)
                 try await GatewayProcess.running(file, set: place.settings()) { first in
@@ -29,7 +29,7 @@ struct ClusterTests {
         var clients: [WebClient] = []
         for _ in 0..<Self.clients {
             let client = gateway.client
-            #expect(try await client.signIn().status == 200)
+            try await expect(client.signIn().status, equals: 200)
             clients.append(client)
         }
         return clients
@@ -43,7 +43,7 @@ struct ClusterTests {
             seen.insert(status)
             return status == 200
         }
-        #expect(seen.isSubset(of: [200, 503]))
+        expect(seen.isSubset(of: [200, 503]))
     }
 
     @Test("A sign-in at one gateway is valid at the other, and so are its sign-out and sign-out everywhere")
@@ -52,21 +52,21 @@ struct ClusterTests {
             let clients = try await signedIn(first)
             for client in clients {
                 let elsewhere = second.client.other(cookie: client.cookie)
-                #expect(try await elsewhere.get("/videos/1").status == 200)
+                try await expect(elsewhere.get("/videos/1").status, equals: 200)
             }
             let ended = second.client.other(cookie: clients[0].cookie)
-            #expect(try await clients[0].send("DELETE", "/auth").status == 204)
+            try await expect(clients[0].send("DELETE", "/auth").status, equals: 204)
             try await eventually("the sign-out is effective at the other gateway", within: .seconds(15)) {
                 try await ended.get("/videos/1").status == 401
             }
-            #expect((200...204).contains(try await clients[1].send("DELETE", "/auth/sessions").status))
+            expect((200...204).contains(try await clients[1].send("DELETE", "/auth/sessions").status))
             for client in clients.dropFirst(2) {
                 let elsewhere = second.client.other(cookie: client.cookie)
                 try await eventually("the session has ended everywhere", within: .seconds(15)) {
                     try await elsewhere.get("/videos/1").status == 401
                 }
             }
-            #expect(try await clients[1].get("/videos/1").status == 200)
+            try await expect(clients[1].get("/videos/1").status, equals: 200)
         }
     }
 
@@ -76,14 +76,14 @@ struct ClusterTests {
             let clients = try await signedIn(first)
             for victim in try await cluster.primaries() {
                 // One replica has all acknowledged writes.
-                #expect(try await victim.run("WAIT", "1", "5000").integer == 1)
+                try await expect(victim.run("WAIT", "1", "5000").integer, equals: 1)
                 try await cluster.failOver(victim)
                 for client in clients {
                     try await isServed(client)
                     try await isServed(second.client.other(cookie: client.cookie))
                 }
                 let another = second.client
-                #expect(try await another.signIn().status == 200)
+                try await expect(another.signIn().status, equals: 200)
                 try await victim.start()
                 try await cluster.settled()
             }

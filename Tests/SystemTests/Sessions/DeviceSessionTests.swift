@@ -21,10 +21,10 @@ struct DeviceSessionTests {
         ]
         try await GatewayProcess.running(set: settings) { gateway, mock in
             let python = try await Executables.python(with: "cryptography")
-            let port = try #require(gateway.clear.split(separator: ":").last)
+            let port = try require(gateway.clear.split(separator: ":").last)
             let result = try await ChildProgram.run(python, ["-c", Self.script, "\(port)"])
             let steps = try JSONDecoder().decode([Step].self, from: Data(result.output.utf8))
-            #expect(result.ending.status == 0, "\(result.errors)")
+            expect(result.ending.status, equals: 0, "\(result.errors)")
             let expected = [
                 Step("sign in", 200), Step("registered by a thief", 403), Step("registered", 200),
                 Step("registered again", 200), Step("used", 200), Step("listed as bound", 200),
@@ -32,8 +32,8 @@ struct DeviceSessionTests {
                 Step("used with the copy", 200), Step("registered by a thief", 403), Step("used", 200),
                 Step("signed out", 204), Step("refreshed after that", 401, "revoked"),
             ]
-            #expect(steps == expected)
-            #expect(mock.observations.snapshot().count("GET", "/videos/1") == 3)
+            expect(steps, equals: expected)
+            expect(mock.observations.snapshot().count("GET", "/videos/1"), equals: 3)
         }
     }
 
@@ -44,18 +44,18 @@ struct DeviceSessionTests {
             "session.device.lifetime=10s",
         ]
         try await GatewayProcess.running(set: settings) { gateway, _ in
-            let (url, jar) = (try #require(URL(string: gateway.clear)), CookieJar())
+            let (url, jar) = (try require(URL(string: gateway.clear)), CookieJar())
             let client = GatewayClient(gateway: url, transport: jar, deviceKey: SoftwareKey())
             _ = try await client.signIn(name: "jo@example.com", password: "secret", as: JSONUser.self)
-            let bound = try #require(jar.names.first { $0.hasSuffix("-bound") })
+            let bound = try require(jar.names.first { $0.hasSuffix("-bound") })
             try await client.data("GET", "/videos/1")
             let first = jar.remove(bound)
             // A proof of 10 s ends soon, so that the client gets the next one first.
             try await client.data("GET", "/videos/1")
-            #expect(first != nil && jar.names.contains(bound))
+            expect(first != nil && jar.names.contains(bound))
             try await client.signOut()
             let error = await clientError { try await client.data("GET", "/videos/1") }
-            #expect(error?.requiresSignIn == true && error?.reason != "unproven")
+            expect(error?.requiresSignIn == true && error?.reason != "unproven")
         }
     }
 
@@ -76,7 +76,7 @@ struct DeviceSessionTests {
         func remove(_ name: String) -> String? { cookies.withLock { $0.removeValue(forKey: name) } }
 
         func send(_ request: URLRequest) async throws -> (Data, HTTPURLResponse) {
-            let url = try #require(request.url)
+            let url = try require(request.url)
             var outgoing = HTTPClientRequest(url: url.absoluteString)
             outgoing.method = HTTPMethod(rawValue: request.httpMethod ?? "GET")
             for (name, value) in request.allHTTPHeaderFields ?? [:] { outgoing.headers.add(name: name, value: value) }
@@ -92,7 +92,7 @@ struct DeviceSessionTests {
             let fields = Dictionary(response.headers.map { ($0.name, $0.value) }) { $1 }
             let head = HTTPURLResponse(
                 url: url, statusCode: Int(response.status.code), httpVersion: nil, headerFields: fields)
-            return (Data(body.readableBytesView), try #require(head))
+            return (Data(body.readableBytesView), try require(head))
         }
     }
 

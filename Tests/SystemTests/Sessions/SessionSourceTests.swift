@@ -65,34 +65,34 @@ struct SessionSourceTests {
                 try await GatewayProcess.running(yaml: file.yaml, set: place.settings()) { gateway async throws in
                     let clients = (0..<6).map { _ in gateway.client.other() }
                     for client in clients {
-                        #expect(try await client.signIn().status == 200)
-                        #expect(try await client.get("/videos/1").status == 200)
+                        try await expect(client.signIn().status, equals: 200)
+                        try await expect(client.get("/videos/1").status, equals: 200)
                     }
                     var other = file
                     other.accounts = "b"
                     try await gateway.reload(other.yaml)
 
                     let video = try await clients[0].get("/videos/1")
-                    #expect(video.status == 401)
-                    #expect(video.problem?.reason == "revoked")
+                    expect(video.status, equals: 401)
+                    expect(video.problem?.reason, equals: "revoked")
                     // A second time: the session has ended now.
-                    #expect(try await clients[0].get("/videos/1").problem?.reason == "revoked")
-                    #expect(try await clients[1].get("/auth").problem?.reason == "revoked")
+                    try await expect(clients[0].get("/videos/1").problem?.reason, equals: "revoked")
+                    try await expect(clients[1].get("/auth").problem?.reason, equals: "revoked")
                     // A route without a required session is served, without a bearer token.
-                    #expect(try await clients[2].get("/episodes").status == 200)
-                    #expect(try await clients[3].send("DELETE", "/auth").status == 204)
-                    #expect(try await clients[4].get("/auth/sessions").problem?.reason == "revoked")
-                    #expect(authorizations(b).isEmpty)
+                    try await expect(clients[2].get("/episodes").status, equals: 200)
+                    try await expect(clients[3].send("DELETE", "/auth").status, equals: 204)
+                    try await expect(clients[4].get("/auth/sessions").problem?.reason, equals: "revoked")
+                    expect(empty: authorizations(b))
                     // A new sign-in at the other upstream ends the presented session, and revokes nothing at the new
                     // upstream.
-                    #expect(try await clients[5].signIn().status == 200)
-                    #expect(try await clients[5].get("/videos/1").status == 200)
+                    try await expect(clients[5].signIn().status, equals: 200)
+                    try await expect(clients[5].get("/videos/1").status, equals: 200)
                     let ofA = Set(authorizations(a).filter { $0.hasPrefix("Bearer ") })
-                    #expect(!ofA.isEmpty)
-                    #expect(ofA.isDisjoint(with: authorizations(b)))
-                    #expect(b.observations.snapshot().count("POST", "/auth/revoke") == 0)
-                    #expect(b.observations.snapshot().count("POST", "/auth/refresh") == 0)
-                    #expect(a.observations.snapshot().count("GET", "/videos/1") == 6)
+                    expect(!ofA.isEmpty)
+                    expect(ofA.isDisjoint(with: authorizations(b)))
+                    expect(b.observations.snapshot().count("POST", "/auth/revoke"), equals: 0)
+                    expect(b.observations.snapshot().count("POST", "/auth/refresh"), equals: 0)
+                    expect(a.observations.snapshot().count("GET", "/videos/1"), equals: 6)
                 }
             }
         }

@@ -20,13 +20,13 @@ struct SessionTests {
                 let response = try await client.get(polled)
                 return response.status == 200 ? nil : response
             }
-            if polled == "/auth" { #expect(end.values(of: "Set-Cookie") == []) }
+            if polled == "/auth" { expect(end.values(of: "Set-Cookie"), equals: []) }
             let requests = mock.observations.snapshot().count("GET", "/videos/1")
             for response in [end, try await client.get(other)] {
-                #expect(response.status == 401)
-                #expect(response.problem?.reason == reason)
+                expect(response.status, equals: 401)
+                expect(response.problem?.reason, equals: reason)
             }
-            #expect(mock.observations.snapshot().count("GET", "/videos/1") == requests)
+            expect(mock.observations.snapshot().count("GET", "/videos/1"), equals: requests)
         }
     }
 
@@ -41,19 +41,19 @@ struct SessionTests {
             let (curl, auth, video) = (try Curl(), gateway.clear + "/auth", gateway.clear + "/videos/1")
             for version in ["--http1.1", "--http2-prior-knowledge"] {
                 let signedIn = try await curl(version, "-u", "jo@example.com:secret", "-X", "POST", auth)
-                let ticket = try #require(signedIn.cookie)
-                #expect(signedIn.values(of: "Set-Cookie") == ["__Secure-cloakroom=\(ticket)\(attributes)"])
+                let ticket = try require(signedIn.cookie)
+                expect(signedIn.values(of: "Set-Cookie"), equals: ["__Secure-cloakroom=\(ticket)\(attributes)"])
                 let own = "Cookie: __Secure-cloakroom=\(ticket)"
                 let planted = "Cookie: __Secure-cloakroom=\(String(repeating: "A", count: 43))"
                 let two = try await curl(version, "-H", own, "-H", planted, video)
-                #expect(two.problem?.reason == "no_session")
-                #expect(try await curl(version, "-H", own, video).status == 200)
+                expect(two.problem?.reason, equals: "no_session")
+                try await expect(curl(version, "-H", own, video).status, equals: 200)
                 let signedOut = try await curl(version, "-H", own, "-X", "DELETE", auth)
-                #expect(signedOut.values(of: "Set-Cookie") == ["__Secure-cloakroom=\(attributes); Max-Age=0"])
+                expect(signedOut.values(of: "Set-Cookie"), equals: ["__Secure-cloakroom=\(attributes); Max-Age=0"])
             }
             let isWarning = { (line: Substring) in line.contains("every host below example.com") }
             _ = try await gateway.program.waits(for: "the warning") { $0.lines.first(where: isWarning) }
-            #expect(gateway.program.lines.count(where: isWarning) == 1)
+            expect(gateway.program.lines.count(where: isWarning), equals: 1)
         }
     }
 }

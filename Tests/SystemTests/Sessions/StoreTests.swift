@@ -17,9 +17,9 @@ struct StoreTests {
                 let ticket = try await GatewayProcess.running(file, set: place.settings(secrets: secrets)) {
                     gateway async throws in
                     let client = gateway.client
-                    #expect(try await client.signIn().status == 200)
+                    try await expect(client.signIn().status, equals: 200)
                     gateway.program.send(SIGKILL)
-                    #expect(try await gateway.program.ending().wasKilled)
+                    try await expect(gateway.program.ending().wasKilled)
                     return client.cookie
                 }
                 try await test(place, file, ticket)
@@ -32,8 +32,8 @@ struct StoreTests {
         try await withSession(in: kind) { place, file, ticket in
             try await GatewayProcess.running(file, set: place.settings()) { gateway async throws in
                 let client = gateway.client.other(cookie: ticket)
-                #expect(try await client.get("/videos/1").status == 200)
-                #expect(try await client.get("/auth").json(as: WhoAmI.self).user.name == "Jo")
+                try await expect(client.get("/videos/1").status, equals: 200)
+                try await expect(client.get("/auth").json(as: WhoAmI.self).user.name, equals: "Jo")
             }
         }
     }
@@ -45,16 +45,16 @@ struct StoreTests {
         try await withSession(in: kind, secrets: [old]) { place, file, ticket in
             try await GatewayProcess.running(file, set: place.settings(secrets: [new, old])) { gateway async throws in
                 let client = gateway.client.other(cookie: ticket)
-                #expect(try await client.get("/videos/1").status == 200)
+                try await expect(client.get("/videos/1").status, equals: 200)
                 // Sealed again by its use; records written under the old secret are found with the new one too.
                 try await eventually("it is listed under the new secret") {
                     try await client.get("/auth/sessions").body.contains("\"current\":true")
                 }
                 gateway.program.send(SIGTERM)
-                #expect(try await gateway.program.ending().status == 0)
+                try await expect(gateway.program.ending().status, equals: 0)
             }
             try await GatewayProcess.running(file, set: place.settings(secrets: [new])) { gateway async throws in
-                #expect(try await gateway.client.other(cookie: ticket).get("/videos/1").status == 200)
+                try await expect(gateway.client.other(cookie: ticket).get("/videos/1").status, equals: 200)
             }
         }
     }
@@ -68,13 +68,13 @@ struct StoreTests {
             try await GatewayProcess.running(file, set: place.settings(secrets: [foreign])) { gateway async throws in
                 let client = gateway.client.other(cookie: ticket)
                 let response = try await client.get("/videos/1")
-                #expect(response.status == 401)
-                #expect(response.problem?.reason == "no_session")
+                expect(response.status, equals: 401)
+                expect(response.problem?.reason, equals: "no_session")
                 try await eventually("the audit line") {
                     gateway.program.output.contains(#""event":"session_unreadable""#)
                 }
-                #expect(try await client.signIn().status == 200)
-                #expect(try await client.get("/videos/1").status == 200)
+                try await expect(client.signIn().status, equals: 200)
+                try await expect(client.get("/videos/1").status, equals: 200)
             }
         }
     }
@@ -86,23 +86,23 @@ struct StoreTests {
         try await GatewayProcess.running(set: place.settings()) { gateway, _ in
             let admin = WebClient(gateway.admin)
             let ready = try await admin.get("/ready")
-            #expect(ready.status == 503)
-            #expect(ready.body.contains("session store"))
-            #expect(try await !admin.get("/metrics").body.contains("cloakroom_sessions_active"))
-            #expect(try await admin.get("/live").status == 200)
-            #expect(try await gateway.client.get("/episodes").status == 200)
+            expect(ready.status, equals: 503)
+            expect(ready.body.contains("session store"))
+            try await expect(!admin.get("/metrics").body.contains("cloakroom_sessions_active"))
+            try await expect(admin.get("/live").status, equals: 200)
+            try await expect(gateway.client.get("/episodes").status, equals: 200)
             let rejected = try await gateway.client.signIn()
-            #expect(rejected.status == 503)
-            #expect(rejected.problem?.code == "store_unavailable")
-            #expect(rejected.values(of: "Retry-After") != [])
+            expect(rejected.status, equals: 503)
+            expect(rejected.problem?.code, equals: "store_unavailable")
+            expect(rejected.values(of: "Retry-After") != [])
             let stranger = gateway.client.other(cookie: String(repeating: "A", count: 43))
-            #expect(try await stranger.get("/videos/1").status == 503)
+            try await expect(stranger.get("/videos/1").status, equals: 503)
             try await eventually("a log line with the address") {
                 gateway.program.output.contains("127.0.0.1:\(place.port)")
             }
             try await place.withServer {
                 try await eventually("the gateway is ready") { try await admin.get("/ready").status == 200 }
-                #expect(try await gateway.client.signIn().status == 200)
+                try await expect(gateway.client.signIn().status, equals: 200)
             }
         }
     }

@@ -34,13 +34,13 @@ struct LoginBrowserTests {
                 .waitForText(Self.content), .evaluate("return location.pathname + location.search"),
                 .snapshot("back"),
             ])
-            #expect(run.values == [Self.protected + "?a=1"])
+            expect(run.values, equals: [Self.protected + "?a=1"])
             // No login cookie remains.
-            #expect(
-                run.snapshots["back"]?.cookies
-                    == [.init(name: "__Host-cloakroom", httpOnly: true, secure: true, sameSite: sameSite)])
-            #expect(provider.logins.count == 1)
-            #expect(run.unexpectedProblems == [])
+            expect(
+                run.snapshots["back"]?.cookies,
+                equals: [.init(name: "__Host-cloakroom", httpOnly: true, secure: true, sameSite: sameSite)])
+            expect(provider.logins.count, equals: 1)
+            expect(run.unexpectedProblems, equals: [])
         }
     }
 
@@ -53,8 +53,8 @@ struct LoginBrowserTests {
                 .evaluate("location.href = '\(login)'; return ''"), .waitForText(Self.content),
                 .evaluate("return location.origin + location.pathname"),
             ])
-            #expect(run.values == ["", gateway.address + Self.protected])
-            #expect(provider.logins.count == 1)
+            expect(run.values, equals: ["", gateway.address + Self.protected])
+            expect(provider.logins.count, equals: 1)
         }
     }
 
@@ -72,9 +72,9 @@ struct LoginBrowserTests {
                 .click("main a"), .waitForText("Signed in as Jo Example"),
                 .open("\(gateway.address)\(Self.protected)"), .waitForText(Self.content),
             ])
-            #expect(run.values == [""])
-            #expect(run.snapshots["expired"]?.scripts == 0)
-            #expect(provider.tokenRequests.count { $0.parameters["grant_type"] == "authorization_code" } == 1)
+            expect(run.values, equals: [""])
+            expect(run.snapshots["expired"]?.scripts, equals: 0)
+            expect(provider.tokenRequests.count { $0.parameters["grant_type"] == "authorization_code" }, equals: 1)
         }
     }
 
@@ -97,14 +97,14 @@ struct LoginBrowserTests {
                     cookiePrefix: Self.loginCookie),
                 .open("\(gateway.address)/"), .waitForText("Signed in as Jo Example"), .snapshot("end"),
             ])
-            let value = try #require(run.values[0] ?? nil)
+            let value = try require(run.values[0] ?? nil)
             let tabs = try JSONDecoder().decode(BrowserStep.Tabs.self, from: Data(value.utf8))
-            #expect(run.snapshots["end"]?.cookies.map(\.name) == ["__Host-cloakroom"])
+            expect(run.snapshots["end"]?.cookies.map(\.name), equals: ["__Host-cloakroom"])
             // While the user is asked in all tabs, only the newest logins can be completed.
-            #expect(asksUser ? tabs.continued >= Self.tabCount - 10 : tabs.continued < Self.tabCount)
+            expect(asksUser ? tabs.continued >= Self.tabCount - 10 : tabs.continued < Self.tabCount)
             // 3, unless requests cross: a login clears only the older ones that its own request shows. On a busy machine, more
             // of them cross.
-            if asksUser { #expect((3...10).contains(tabs.most)) }
+            if asksUser { expect((3...10).contains(tabs.most)) }
         }
     }
 
@@ -116,11 +116,11 @@ struct LoginBrowserTests {
                 .waitForText("Signed in as Jo Example"), .snapshot("in"), .click("#sign-out"), .waitFor("#identities"),
                 .evaluate("return location.pathname"), .snapshot("out"),
             ])
-            #expect(run.values == ["/"])
-            #expect(run.snapshots["in"]?.cookies.map(\.name) == ["__Host-cloakroom"])
-            #expect(run.snapshots["out"]?.cookies == [])
-            #expect(provider.observations.snapshot().recent.contains { $0.path.hasPrefix("/end_session") })
-            #expect(run.unexpectedProblems == [])
+            expect(run.values, equals: ["/"])
+            expect(run.snapshots["in"]?.cookies.map(\.name), equals: ["__Host-cloakroom"])
+            expect(run.snapshots["out"]?.cookies, equals: [])
+            expect(provider.observations.snapshot().recent.contains { $0.path.hasPrefix("/end_session") })
+            expect(run.unexpectedProblems, equals: [])
         }
     }
 
@@ -132,11 +132,11 @@ struct LoginBrowserTests {
                 .open("\(gateway.address)\(Self.protected)"), .waitForText("You were not signed in."), .axe,
                 .snapshot("denied"),
             ])
-            #expect(run.values == [""])
-            let page = try #require(run.snapshots["denied"])
-            #expect(!page.text.contains("description of the provider"))
+            expect(run.values, equals: [""])
+            let page = try require(run.snapshots["denied"])
+            expect(!page.text.contains("description of the provider"))
             #expect(page.lowestContrast >= 4.5)
-            #expect(page.cookies == [])
+            expect(page.cookies, equals: [])
         }
     }
 }

@@ -37,22 +37,22 @@ struct SignInPageBrowserTests {
                         .snapshot("390 light failure"),
                     ]
                 let run = try await browser.run(steps)
-                #expect(run.values == ["", "", "", "", "", "message", "jo@example.com", ""])
-                #expect(run.unexpectedProblems == [])
-                #expect(run.snapshots.count == 6)
+                expect(run.values, equals: ["", "", "", "", "", "message", "jo@example.com", ""])
+                expect(run.unexpectedProblems, equals: [])
+                expect(run.snapshots.count, equals: 6)
                 for (name, look) in run.snapshots {
-                    #expect(look.title == "Sign in", "\(name)")
+                    expect(look.title, equals: "Sign in", "\(name)")
                     #expect(look.scrollWidth <= look.clientWidth, "\(name)")
-                    #expect(look.beyondRightEdge == [], "\(name)")
-                    #expect(look.scripts == 0, "\(name)")
+                    expect(look.beyondRightEdge, equals: [], "\(name)")
+                    expect(look.scripts, equals: 0, "\(name)")
                     #expect(look.lowestContrast >= 4.5, "\(name): \(look.lowestContrastText)")
                     for text in [
                         "E-mail", "Password", "Stay signed in on this device", "Continue with Example Company",
                     ] {
-                        #expect(look.text.contains(text), "\(name): \(text)")
+                        expect(look.text.contains(text), "\(name): \(text)")
                     }
                 }
-                #expect(
+                expect(
                     run.snapshots["390 light visit"]?.background != run.snapshots["390 dark visit"]?.background)
             }
         }
@@ -71,11 +71,11 @@ struct SignInPageBrowserTests {
                 .click("main p a"), .waitForText("videoURL"), .open("\(gateway.address)/"),
                 .waitForText("Signed in as Jo"),
             ])
-            #expect(run.values == ["name", "password", "/videos/1"])
-            let cookies = try #require(run.snapshots["video"]).cookies
-            #expect(cookies == [.init(name: "__Host-cloakroom", httpOnly: true, secure: true, sameSite: "Strict")])
-            #expect(run.unexpectedProblems == [])
-            #expect(mock.observations.snapshot().count("POST", "/auth") == 1)
+            expect(run.values, equals: ["name", "password", "/videos/1"])
+            let cookies = try require(run.snapshots["video"]).cookies
+            expect(cookies, equals: [.init(name: "__Host-cloakroom", httpOnly: true, secure: true, sameSite: "Strict")])
+            expect(run.unexpectedProblems, equals: [])
+            expect(mock.observations.snapshot().count("POST", "/auth"), equals: 1)
         }
     }
 
@@ -90,8 +90,8 @@ struct SignInPageBrowserTests {
                     .open("\(gateway.address)/auth/page"), .waitForText("You are signed in."), .back,
                     .waitForText("videoURL"), .open("\(gateway.address)/"), .waitForText("Signed in as Jo"),
                 ])
-            #expect(run.values == ["/videos/2"])
-            #expect(mock.observations.snapshot().count("POST", "/auth") == 2)
+            expect(run.values, equals: ["/videos/2"])
+            expect(mock.observations.snapshot().count("POST", "/auth"), equals: 2)
         }
     }
 
@@ -110,8 +110,8 @@ struct SignInPageBrowserTests {
                         .evaluate("return new Promise(done => setTimeout(() => done(''), 9000))"),
                         .type("secret", into: "#password"), .press("enter"), .waitForText("videoURL"),
                     ])
-            #expect(run.values == ["429", "", "message", ""])
-            #expect(try #require(run.snapshots["wait"]).text.contains(" seconds."))
+            expect(run.values, equals: ["429", "", "message", ""])
+            try expect(require(run.snapshots["wait"]).text.contains(" seconds."))
         }
     }
 
@@ -128,9 +128,9 @@ struct SignInPageBrowserTests {
                     .snapshot("lasting"), .restart, .open("\(gateway.address)/"), .waitForText("Signed in as Jo"),
                     .open(page), .waitForText("You are signed in."),
                 ])
-            #expect(run.snapshots["brief"]?.cookies.map(\.lifetime) == [nil])
-            let lifetime = try #require(run.snapshots["lasting"]?.cookies.first?.lifetime)
-            #expect((7.5 * 3_600..<8 * 3_600 + 1).contains(lifetime))
+            expect(run.snapshots["brief"]?.cookies.map(\.lifetime), equals: [nil])
+            let lifetime = try require(run.snapshots["lasting"]?.cookies.first?.lifetime)
+            expect((7.5 * 3_600..<8 * 3_600 + 1).contains(lifetime))
         }
     }
 
@@ -148,12 +148,13 @@ struct SignInPageBrowserTests {
                     .open("\(gateway.address)/auth/page"), .evaluate(shown), .click("#persistent"), .evaluate(shown),
                     .click(".lasting"), .waitForText("Signed in as Jo Example"), .snapshot("lasting"),
                 ])
-                #expect(
-                    run.values == [
+                expect(
+                    run.values,
+                    equals: [
                         "/auth/login?identity=company&returnTo=%2F",
                         "/auth/login?identity=company&persistent=1&returnTo=%2F",
                     ])
-                #expect(run.snapshots["lasting"]?.cookies.map { ($0.lifetime ?? 0) > 7 * 3_600 } == [true])
+                expect(run.snapshots["lasting"]?.cookies.map { ($0.lifetime ?? 0) > 7 * 3_600 }, equals: [true])
             }
         }
     }

@@ -17,20 +17,20 @@ struct SimultaneousSignInTests {
                         for _ in 1...10 {
                             let client = first.other()
                             let signedIn = try await client.signIn(email: email, password: password)
-                            #expect(try signedIn.json(as: WhoAmI.self).user.email == email)
+                            try expect(signedIn.json(as: WhoAmI.self).user.email, equals: email)
                             let whoAmI = try await client.get("/auth")
-                            #expect(try whoAmI.json(as: WhoAmI.self).user.email == email)
+                            try expect(whoAmI.json(as: WhoAmI.self).user.email, equals: email)
                             let user = try await client.get("/user")
-                            #expect(try user.json(as: WhoAmI.User.self).email == email)
-                            cookies.append(try #require(client.cookie))
+                            try expect(user.json(as: WhoAmI.User.self).email, equals: email)
+                            cookies.append(try require(client.cookie))
                         }
                         return cookies
                     }
                 }
                 return try await group.reduce(into: []) { $0 += $1 }
             }
-            #expect(cookies.count == 40)
-            #expect(Set(cookies).count == 40)
+            expect(cookies.count, equals: 40)
+            expect(Set(cookies).count, equals: 40)
         }
     }
 }

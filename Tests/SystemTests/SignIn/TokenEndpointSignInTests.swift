@@ -44,9 +44,9 @@ struct TokenEndpointSignInTests {
                 }
                 let basic = Self.clientAuthorization.dropFirst("Basic ".count)
                 for text in [gateway.program.output, gateway.program.errors] {
-                    #expect(!text.contains("canary"), "a secret is in the output")
-                    #expect(!text.contains(basic), "the client's credentials are in the output")
-                    #expect(!text.contains("grant_type"), "a request body is in the output")
+                    expect(!text.contains("canary"), "a secret is in the output")
+                    expect(!text.contains(basic), "the client's credentials are in the output")
+                    expect(!text.contains("grant_type"), "a request body is in the output")
                 }
             }
         }
@@ -82,24 +82,24 @@ struct TokenEndpointSignInTests {
             ] as [(WebClient) async throws -> TestResponse] {
                 let client = gateway.client
                 let response = try await signIn(client)
-                #expect(response.status == 200)
-                #expect(try response.json(as: WhoAmI.self).user == .init(email: Self.name, name: "Jo"))
-                #expect(try await client.get("/videos/1").status == 200)
-                #expect(try await client.get("/auth").status == 200)
-                #expect(try await client.send("DELETE", "/auth").status == 204)
+                expect(response.status, equals: 200)
+                try expect(response.json(as: WhoAmI.self).user, equals: .init(email: Self.name, name: "Jo"))
+                try await expect(client.get("/videos/1").status, equals: 200)
+                try await expect(client.get("/auth").status, equals: 200)
+                try await expect(client.send("DELETE", "/auth").status, equals: 204)
             }
             let traffic = mock.observations.snapshot()
-            #expect(traffic.count("POST", "/oauth/token") == 3)
-            #expect(traffic.count("POST", "/oauth/revoke") == 3)
+            expect(traffic.count("POST", "/oauth/token"), equals: 3)
+            expect(traffic.count("POST", "/oauth/revoke"), equals: 3)
             for request in traffic.recent where request.path.hasPrefix("/oauth") {
-                #expect(request.values(of: "Authorization") == [Self.clientAuthorization])
-                #expect(request.values(of: "Content-Type") == ["application/x-www-form-urlencoded"])
+                expect(request.values(of: "Authorization"), equals: [Self.clientAuthorization])
+                expect(request.values(of: "Content-Type"), equals: ["application/x-www-form-urlencoded"])
             }
             // In Basic credentials the colon ends the name: the API rejects another name with another password.
-            #expect(try await signIn(gateway.client, name: "kim:1").status == 200)
+            try await expect(signIn(gateway.client, name: "kim:1").status, equals: 200)
             let cut = try await gateway.client.signIn(email: "kim:1", password: Self.password)
-            #expect(cut.problem?.reason == "invalid_credentials")
-            #expect(cut.problem?.detail == "The name/password combination is invalid.")
+            expect(cut.problem?.reason, equals: "invalid_credentials")
+            expect(cut.problem?.detail, equals: "The name/password combination is invalid.")
         }
     }
 
@@ -107,14 +107,14 @@ struct TokenEndpointSignInTests {
     func revocation() async throws {
         try await running { gateway, _ in
             let client = gateway.client
-            #expect(try await signIn(client).status == 200)
+            try await expect(signIn(client).status, equals: 200)
             let fields = [("Authorization", "Bearer \(Self.adminToken)"), ("Content-Type", "application/json")]
             for (name, count) in [(Self.name.uppercased(), 0), (Self.name + " ", 0), (Self.name, 1)] {
                 let body = String(decoding: try JSONEncoder().encode(["user": name]), as: UTF8.self)
                 let response = try await WebClient(gateway.admin).send("POST", "/sessions/revoke", fields, body: body)
-                #expect(response.body == #"{"ended":\#(count)}"#)
+                expect(response.body, equals: #"{"ended":\#(count)}"#)
             }
-            #expect(try await client.get("/videos/1").problem?.reason == "revoked")
+            try await expect(client.get("/videos/1").problem?.reason, equals: "revoked")
         }
     }
 }

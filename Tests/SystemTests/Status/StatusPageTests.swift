@@ -12,14 +12,14 @@ struct StatusPageTests {
             for _ in 0..<3 { _ = try await curl("\(demo.clear)/videos/1") }
             let looks = try await Self.looks(at: demo.admin, waitingFor: "episodes")
             for (name, look) in looks {
-                #expect(look.title == "Serving traffic · Cloakroom", "\(name)")
+                expect(look.title, equals: "Serving traffic · Cloakroom", "\(name)")
                 for fact in [
                     "Serving traffic", "OK: no alerts.", "episodes", "video", "api", "Up", "localhost", "memory",
                     "None since start", "GET /videos/{id} → api",
                 ] {
-                    #expect(look.text.contains(fact), "\(name): \(fact)")
+                    expect(look.text.contains(fact), "\(name): \(fact)")
                 }
-                #expect(!look.text.contains("Problem"), "\(name)")
+                expect(!look.text.contains("Problem"), "\(name)")
             }
         }
     }
@@ -29,7 +29,7 @@ struct StatusPageTests {
         try await AdminWithFailures.running { address in
             let looks = try await Self.looks(at: address, waitingFor: "Not ready")
             for (name, look) in looks {
-                #expect(look.title == "Not ready · Cloakroom", "\(name)")
+                expect(look.title, equals: "Not ready · Cloakroom", "\(name)")
                 for fact in [
                     "the valkey store cannot be used", "The upstream “videos” is unreachable: tls", "Backing off",
                     "Next attempt due", "connection refused", "<script>alert(1)</script>", "Expired", "In 5 days",
@@ -40,7 +40,7 @@ struct StatusPageTests {
                     "the metadata names another issuer; copy issuer",
                     "<script>alert(4)</script>\"\u{301} onload='x' & \u{FFFD}\u{FFFD}{{x}}",
                 ] {
-                    #expect(look.text.contains(fact), "\(name): \(fact)")
+                    expect(look.text.contains(fact), "\(name): \(fact)")
                 }
             }
         }
@@ -62,13 +62,13 @@ struct StatusPageTests {
                             .axe, .snapshot(page),
                         ]
                     })
-            #expect(run.values == Array(repeating: "", count: 3 * pages.count))
-            #expect(run.console.isEmpty)
+            expect(run.values, equals: Array(repeating: "", count: 3 * pages.count))
+            expect(empty: run.console)
             for page in pages {
-                let look = try #require(run.snapshots[page])
+                let look = try require(run.snapshots[page])
                 #expect(look.scrollWidth <= look.clientWidth, "\(page)")
-                #expect(look.beyondRightEdge == [], "\(page)")
-                #expect(look.scripts == 2, "\(page): only those of the page")
+                expect(look.beyondRightEdge, equals: [], "\(page)")
+                expect(look.scripts, equals: 2, "\(page): only those of the page")
                 #expect(look.lowestContrast >= 4.5, "\(page): \(look.lowestContrastText)")
             }
         }
@@ -93,12 +93,13 @@ struct StatusPageTests {
                 .click(".brand a"), .waitForText("Not ready"), .click("#upstreams tbody th a"),
                 .waitForText("Upstream api."), .snapshot("target"),
             ])
-            #expect(
-                run.values == [
+            expect(
+                run.values,
+                equals: [
                     "episodes 6", "video 6", "(unmatched) 6", "video 1", "?routes-sort=-p99&routes-show=With+failures",
                 ])
-            #expect(run.snapshots["route"]?.title == "Route video · Cloakroom")
-            #expect(run.snapshots["target"]?.title == "Target http://10.0.4.17:9000 · Cloakroom")
+            expect(run.snapshots["route"]?.title, equals: "Route video · Cloakroom")
+            expect(run.snapshots["target"]?.title, equals: "Target http://10.0.4.17:9000 · Cloakroom")
         }
     }
 
@@ -115,8 +116,8 @@ struct StatusPageTests {
                         .evaluate("return document.querySelector('#routes .filters [aria-pressed=true]').textContent"),
                     ]
                 })
-            #expect(run.values == names.flatMap { _ in ["6", "All"] })
-            #expect(run.console.isEmpty)
+            expect(run.values, equals: names.flatMap { _ in ["6", "All"] })
+            expect(empty: run.console)
         }
     }
 
@@ -131,13 +132,13 @@ struct StatusPageTests {
                 .waitForText("status 401"), .evaluate("fetch = own; return document.body.className"),
                 .waitUntilGone("#old"), .snapshot("new"), .evaluate("return document.body.className"),
             ])
-            let look = try #require(run.snapshots["old"])
-            #expect(look.title == "No current figures · Cloakroom")
-            #expect(look.text.contains("status.json cannot be read (<b>offline). The figures are of 20"))
-            #expect(look.text.contains("Not ready"), "the old figures are still shown")
+            let look = try require(run.snapshots["old"])
+            expect(look.title, equals: "No current figures · Cloakroom")
+            expect(look.text.contains("status.json cannot be read (<b>offline). The figures are of 20"))
+            expect(look.text.contains("Not ready"), "the old figures are still shown")
             #expect(look.lowestContrast >= 4.5, "\(look.lowestContrastText)")
-            #expect(run.snapshots["new"]?.title == "Not ready · Cloakroom")
-            #expect(run.values == ["", "", "", "old", ""])
+            expect(run.snapshots["new"]?.title, equals: "Not ready · Cloakroom")
+            expect(run.values, equals: ["", "", "", "old", ""])
         }
     }
 
@@ -159,7 +160,7 @@ struct StatusPageTests {
                 .open(address + "/"), .waitFor("#routes"), .evaluate(focused), .click("#pause"),
                 .waitForText("Continue"), .evaluate(requests), .click("#pause"), .waitFor("#old"),
             ])
-            #expect(run.values == ["true,true", "0"])
+            expect(run.values, equals: ["true,true", "0"])
         }
     }
 
@@ -174,7 +175,7 @@ struct StatusPageTests {
                 return document.querySelectorAll('#routes tbody tr').length + ' ' + (performance.now() - start < 3000);
                 """
             let run = try await BrowserSession().run([.open(address + "/"), .waitFor("#routes"), .evaluate(many)])
-            #expect(run.values == ["500 true"])
+            expect(run.values, equals: ["500 true"])
         }
     }
 
@@ -188,8 +189,8 @@ struct StatusPageTests {
             let run = try await BrowserSession().run([
                 .open(address + "/"), .waitForText("Serving traffic"), .snapshot("page"),
             ])
-            #expect(run.snapshots["page"]?.text.contains("No sign-ins yet.") == true)
-            #expect(run.console.isEmpty)
+            expect(run.snapshots["page"]?.text.contains("No sign-ins yet."), equals: true)
+            expect(empty: run.console)
         }
     }
 
@@ -261,9 +262,9 @@ struct StatusPageTests {
             let run = try await BrowserSession().run(
                 [.open(address + "/"), .waitFor("#pause")] + expressions.map { .evaluate("return \($0);") })
             for (expression, value) in zip(expressions, run.values) {
-                #expect(value == expected[expression], "\(expression)")
+                expect(value, equals: expected[expression], "\(expression)")
             }
-            #expect(run.values.count == expected.count)
+            expect(run.values.count, equals: expected.count)
         }
     }
 
@@ -282,8 +283,8 @@ struct StatusPageTests {
                 .size(width: 360, height: 780), .open(address + "/"), .waitForText("Not ready"),
                 .evaluate(Self.flaws), .snapshot("page"),
             ])
-            #expect(run.values == [""])
-            #expect(run.snapshots["page"].map { $0.scrollWidth <= $0.clientWidth } == true)
+            expect(run.values, equals: [""])
+            expect(run.snapshots["page"].map { $0.scrollWidth <= $0.clientWidth }, equals: true)
         }
     }
 
@@ -323,18 +324,18 @@ struct StatusPageTests {
             }
         }
         let run = try await BrowserSession().run(steps)
-        #expect(run.console.isEmpty)
-        #expect(run.snapshots.count == 4)
+        expect(empty: run.console)
+        expect(run.snapshots.count, equals: 4)
         for (name, look) in run.snapshots {
             #expect(look.scrollWidth <= look.clientWidth, "\(name)")
-            #expect(look.beyondRightEdge == [], "\(name)")
-            #expect(look.scripts == 2, "\(name): only those of the page")
+            expect(look.beyondRightEdge, equals: [], "\(name)")
+            expect(look.scripts, equals: 2, "\(name): only those of the page")
             #expect(look.lowestContrast >= 4.5, "\(name): \(look.lowestContrastText)")
-            #expect(look.cookies == [], "\(name)")
+            expect(look.cookies, equals: [], "\(name)")
         }
         for size in sizes {
             let backgrounds = BrowserStep.Scheme.allCases.map { run.snapshots["\(size.width) \($0)"]?.background }
-            #expect(Set(backgrounds).count == 2)
+            expect(Set(backgrounds).count, equals: 2)
         }
         return run.snapshots
     }

@@ -60,10 +60,10 @@ struct DoctorRun {
             try Executables.cloakroom(),
             ["doctor", "--config", "cloakroom.yaml", "--user", user, "--password-file", "password", "--json"]
                 + set.flatMap { ["--set", $0] } + more, directory: directory.url)
-        report = try #require(
+        report = try require(
             try? JSONDecoder().decode(Report.self, from: Data(result.output.utf8)), "\(result.output)\(result.errors)")
         (ending, output, errors) = (result.ending, result.output, result.errors)
     }
 
-    func step(_ name: String) throws -> Report.Step { try #require(report.step(name), "\(output)\(errors)") }
+    func step(_ name: String) throws -> Report.Step { try require(report.step(name), "\(output)\(errors)") }
 }

@@ -38,8 +38,8 @@ struct GatewayProcess {
     /// - Parameter token: That of the admin listener.
     func why(_ response: TestResponse, token: String) async throws -> RejectionReport {
         let inPage = response.body.firstMatch(of: /[0-9a-f]{32}/).map { String($0.output) }
-        let text = try #require(response.problem?.request_id ?? inPage, "\(response.status)")
-        let id = try #require(ID128(text))
+        let text = try require(response.problem?.request_id ?? inPage, "\(response.status)")
+        let id = try require(ID128(text))
         // It is kept shortly after the response.
         return try await eventually("it is kept") {
             let found = try await WebClient(admin).get("/why?id=\(id)", [("Authorization", "Bearer \(token)")])

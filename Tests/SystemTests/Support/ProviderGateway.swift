@@ -137,7 +137,7 @@ struct ProviderGateway {
     func signedIn() async throws -> FormBrowser {
         let browser = FormBrowser()
         _ = try await browser.visit(try await beginLogin(browser).url)
-        #expect(try await session(browser).status == 200)
+        try await expect(session(browser).status, equals: 200)
         return browser
     }
 

@@ -15,22 +15,22 @@ struct TraceTests {
             ]
             let ending = try await GatewayProcess.running(set: settings) { gateway, _ in
                 let client = gateway.client
-                #expect(try await client.signIn().status == 200)
-                #expect(try await client.get("/videos/1").status == 200)
+                try await expect(client.signIn().status, equals: 200)
+                try await expect(client.get("/videos/1").status, equals: 200)
                 gateway.program.send(SIGTERM)
                 return try await gateway.program.ending()
             }
-            #expect(ending == ChildProgram.Ending(status: 0))
+            expect(ending, equals: ChildProgram.Ending(status: 0))
             // With an hour between batches, all spans are in the batch that the shutdown sends.
             let batches = try await collector.receives(requests: 1)
-            #expect(batches.count == 1)
+            expect(batches.count, equals: 1)
             let names = batches.names
-            #expect(names.filter { $0 == "sign_in" }.count == 1)
-            #expect(names.filter { $0 == "GET /videos/{id}" }.count == 1)
+            expect(names.filter { $0 == "sign_in" }.count, equals: 1)
+            expect(names.filter { $0 == "GET /videos/{id}" }.count, equals: 1)
             // The request for the session, and the call at the API.
-            #expect(names.filter { $0 == "POST /auth" }.count == 1)
-            #expect(names.filter { $0 == "POST" }.count == 1)
-            #expect(names.filter { $0 == "GET" }.count == 2)
+            expect(names.filter { $0 == "POST /auth" }.count, equals: 1)
+            expect(names.filter { $0 == "POST" }.count, equals: 1)
+            expect(names.filter { $0 == "GET" }.count, equals: 2)
         }
     }
 }

@@ -16,7 +16,7 @@ struct ClientHalfCloseTests {
             try await client.endOutput()
             try await upstream.closed()
             try await client.closed()
-            #expect(client.received == 0)
+            expect(client.received, equals: 0)
         }
     }
 
@@ -26,14 +26,14 @@ struct ClientHalfCloseTests {
             let inHead = try await RawPeer.connect(port: gateway.port, sending: "GET /public/a HTTP/1.1\r\nHost: a\r\n")
             try await inHead.endOutput()
             try await inHead.closed()
-            #expect(server.peers.isEmpty)
+            expect(empty: server.peers)
             let inBody = try await RawPeer.connect(port: gateway.port)
             inBody.send("POST /public/a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n")
             let upstream = try await server.requested()
-            #expect(try await upstream.text(7) == "2\r\nab\r\n")
+            try await expect(upstream.text(7), equals: "2\r\nab\r\n")
             try await inBody.endOutput()
             try await upstream.closed()
-            #expect(upstream.unread.isEmpty)
+            expect(empty: upstream.unread)
         }
     }
 

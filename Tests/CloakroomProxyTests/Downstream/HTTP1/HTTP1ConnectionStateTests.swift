@@ -56,40 +56,40 @@ struct HTTP1ConnectionStateTests {
     @Test("A partly received head is distinguished from none")
     func partialHead() throws {
         var connection = Connection()
-        #expect(!connection.state.isReceivingHead)
+        expect(!connection.state.isReceivingHead)
         connection.receive("GET / HTTP/1.1\r\nHo")
-        #expect(connection.state.isReceivingHead && connection.state.hasUnparsedHead)
-        #expect(try connection.request() == nil)
-        #expect(connection.state.isReceivingHead && !connection.state.hasUnparsedHead)
+        expect(connection.state.isReceivingHead && connection.state.hasUnparsedHead)
+        try expect(connection.request(), equals: nil)
+        expect(connection.state.isReceivingHead && !connection.state.hasUnparsedHead)
         connection.state.requestHeadTimedOut()
-        #expect(connection.state.responseCompleted() == .linger)
+        expect(connection.state.responseCompleted(), equals: .linger)
     }
 
     @Test("Body bytes are passed on only while they are accepted")
     func body() throws {
         var connection = Connection(Self.post("abcd"))
-        #expect(try connection.request() == .length(4))
-        #expect(connection.step(acceptsBody: false) == .wait)
-        #expect(connection.step() == .body(ByteBuffer(string: "abcd")))
-        #expect(connection.step(acceptsBody: false) == .wait)
-        #expect(connection.step() == .bodyEnd(nil))
-        #expect(connection.state.phase == .awaitingResponse)
-        #expect(connection.respond() == .next)
+        try expect(connection.request(), equals: .length(4))
+        expect(connection.step(acceptsBody: false), equals: .wait)
+        expect(connection.step(), equals: .body(ByteBuffer(string: "abcd")))
+        expect(connection.step(acceptsBody: false), equals: .wait)
+        expect(connection.step(), equals: .bodyEnd(nil))
+        expect(connection.state.phase, equals: .awaitingResponse)
+        expect(connection.respond(), equals: .next)
     }
 
     @Test("Reading pauses only after 16,384 bytes, and not while a request can be parsed")
     func full() throws {
         var connection = Connection(Self.post("", length: 100_000))
-        #expect(try connection.request() == .length(100_000))
+        try expect(connection.request(), equals: .length(100_000))
         connection.receive(String(repeating: "x", count: 16_384))
-        #expect(!connection.state.isFull(isWritable: true))
+        expect(!connection.state.isFull(isWritable: true))
         connection.receive("x")
-        #expect(connection.state.isFull(isWritable: true))
+        expect(connection.state.isFull(isWritable: true))
         var idle = Connection(String(repeating: "x", count: 16_385))
-        #expect(!idle.state.isFull(isWritable: true))
-        #expect(idle.state.isFull(isWritable: false))
-        #expect(idle.state.linger() == .closeOutput)
-        #expect(!idle.state.hasInput)
+        expect(!idle.state.isFull(isWritable: true))
+        expect(idle.state.isFull(isWritable: false))
+        expect(idle.state.linger(), equals: .closeOutput)
+        expect(!idle.state.hasInput)
     }
 
     // MARK: - Responses before the end of the request
@@ -98,14 +98,14 @@ struct HTTP1ConnectionStateTests {
     func drainedBody() throws {
         var connection = try Connection(requested: Self.post("ab", length: 4))
         connection.state.localResponseStarted(status: 413, expectsContinue: false)
-        #expect(connection.state.connectionField == .omitted)
-        #expect(connection.state.responseCompleted() == .drainBody)
-        #expect(connection.step(acceptsBody: false) == .discarded)
-        #expect(connection.step() == .wait)
+        expect(connection.state.connectionField, equals: .omitted)
+        expect(connection.state.responseCompleted(), equals: .drainBody)
+        expect(connection.step(acceptsBody: false), equals: .discarded)
+        expect(connection.step(), equals: .wait)
         connection.receive("cd" + Self.get)
-        #expect(connection.step() == .discarded)
-        #expect(connection.step() == .nextRequest)
-        #expect(try connection.request() == BodyFraming.none)
+        expect(connection.step(), equals: .discarded)
+        expect(connection.step(), equals: .nextRequest)
+        try expect(connection.request(), equals: BodyFraming.none)
     }
 
     @Test(
@@ -114,8 +114,8 @@ struct HTTP1ConnectionStateTests {
     func unwantedBody(length: Int, status: Int, expectsContinue: Bool) throws {
         var connection = try Connection(requested: Self.post("", length: length))
         connection.state.localResponseStarted(status: status, expectsContinue: expectsContinue)
-        #expect(connection.state.connectionField == .close)
-        #expect(connection.state.responseCompleted() == .linger)
+        expect(connection.state.connectionField, equals: .close)
+        expect(connection.state.responseCompleted(), equals: .linger)
     }
 
     // MARK: - Tunnels and ends
@@ -123,25 +123,25 @@ struct HTTP1ConnectionStateTests {
     @Test("A lingering connection discards input, and is incomplete until everything is sent")
     func lingering() throws {
         var connection = try Connection(requested: Self.get)
-        #expect(connection.state.isResponseIncomplete(isActive: true))
-        #expect(!connection.state.isResponseIncomplete(isActive: false))
-        #expect(connection.state.linger() == .closeOutput)
+        expect(connection.state.isResponseIncomplete(isActive: true))
+        expect(!connection.state.isResponseIncomplete(isActive: false))
+        expect(connection.state.linger(), equals: .closeOutput)
         connection.receive(Self.get)
-        #expect(connection.step() == .wait)
-        #expect(connection.state.inputStorage == 0)
-        #expect(connection.state.isResponseIncomplete(isActive: false))
+        expect(connection.step(), equals: .wait)
+        expect(connection.state.inputStorage, equals: 0)
+        expect(connection.state.isResponseIncomplete(isActive: false))
         connection.state.responseSent()
-        #expect(!connection.state.isResponseIncomplete(isActive: true))
+        expect(!connection.state.isResponseIncomplete(isActive: true))
     }
 
     @Test("A closed connection stays closed")
     func closed() throws {
         var connection = try Connection(requested: Self.get)
-        #expect(connection.state.close() == true)
-        #expect(connection.state.close() == false)
-        #expect(connection.state.linger() == nil)
-        #expect(connection.state.responseCompleted() == .alreadyClosed)
-        #expect(connection.step() == .wait)
+        expect(connection.state.close(), equals: true)
+        expect(connection.state.close(), equals: false)
+        expect(connection.state.linger(), equals: nil)
+        expect(connection.state.responseCompleted(), equals: .alreadyClosed)
+        expect(connection.step(), equals: .wait)
     }
 
     // MARK: - Storage
@@ -209,7 +209,7 @@ struct HTTP1ConnectionStateTests {
                     var read = read
                     guard !connection.state.isFull(isWritable: true) else { return nil }
                     connection.state.receive(&read)
-                    #expect(connection.step(acceptsBody: false) == .wait)
+                    expect(connection.step(acceptsBody: false), equals: .wait)
                     connection.state.releaseInput()
                     return connection.state.inputStorage
                 }
@@ -220,9 +220,9 @@ struct HTTP1ConnectionStateTests {
     @Test("Rule 77: what a closed connection still receives is not kept: TLS may deliver input until close_notify")
     func inputAfterClose() throws {
         var connection = Connection("GET / HTTP/1.1\r\nHo")
-        #expect(try connection.request() == nil)
+        try expect(connection.request(), equals: nil)
         connection.state.close()
         for _ in 0..<10 { connection.receive(String(repeating: "a", count: 10_000)) }
-        #expect(connection.state.inputStorage == 0 && !connection.state.hasInput)
+        expect(connection.state.inputStorage == 0 && !connection.state.hasInput)
     }
 }

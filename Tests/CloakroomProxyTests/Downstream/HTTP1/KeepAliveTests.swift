@@ -18,13 +18,13 @@ struct KeepAliveTests {
                     + Ask.get("/public/4"))
             _ = try await gateway.upstream.request()
             gate.open()
-            #expect(try await client.response().text == "1")
-            #expect(try await client.response().text == "2")
-            #expect(try await client.response().status == 404)
-            #expect(try await client.response().text == "3")
-            #expect(try await client.response().text == "4")
-            #expect(gateway.upstream.requests.map(\.line).last == "GET /public/4 HTTP/1.1")
-            #expect(gateway.upstream.requests[1].text == "two")
+            try await expect(client.response().text, equals: "1")
+            try await expect(client.response().text, equals: "2")
+            try await expect(client.response().status, equals: 404)
+            try await expect(client.response().text, equals: "3")
+            try await expect(client.response().text, equals: "4")
+            expect(gateway.upstream.requests.map(\.line).last, equals: "GET /public/4 HTTP/1.1")
+            expect(gateway.upstream.requests[1].text, equals: "two")
         }
     }
 
@@ -61,9 +61,9 @@ struct KeepAliveTests {
     func version10() async throws {
         try await GatewaySetup.serving.run { gateway in
             let response = try await gateway.client().exchange("GET /public/a HTTP/1.0\r\n\r\n")
-            #expect(response.version == "HTTP/1.1")
-            #expect(gateway.upstream.requests[0]["Host"]?.hasPrefix("127.0.0.1:") == true)
-            #expect(gateway.upstream.requests[0]["Via"] == "1.0 cloakroom")
+            expect(response.version, equals: "HTTP/1.1")
+            expect(gateway.upstream.requests[0]["Host"]?.hasPrefix("127.0.0.1:"), equals: true)
+            expect(gateway.upstream.requests[0]["Via"], equals: "1.0 cloakroom")
         }
     }
 }

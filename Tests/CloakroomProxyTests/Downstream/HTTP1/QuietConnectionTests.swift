@@ -1,5 +1,6 @@
 import NIOCore
 import NIOEmbedded
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -39,42 +40,42 @@ struct QuietConnectionTests {
     @Test("A connection without a request has no exchange object")
     func unused() throws {
         let connection = try Connection()
-        #expect(connection.handler.exchange == nil)
-        #expect(try connection.request() == "HTTP/1.1 404")
-        #expect(connection.handler.exchange != nil)
+        expect(connection.handler.exchange, equals: nil)
+        try expect(connection.request(), equals: "HTTP/1.1 404")
+        expect(connection.handler.exchange != nil)
     }
 
     @Test("A quiet connection releases the memory of its last request, stays open and serves the next one")
     func quiet() throws {
         let connection = try Connection()
-        #expect(try connection.request() == "HTTP/1.1 404")
+        try expect(connection.request(), equals: "HTTP/1.1 404")
         let old = Weak(connection.handler.exchange)
-        #expect(old.exchange != nil)
+        expect(old.exchange != nil)
         connection.expire()
-        #expect(old.exchange == nil)
-        #expect(connection.channel.isActive)
-        #expect(try connection.request() == "HTTP/1.1 404")
-        #expect(connection.channel.isActive)
+        expect(old.exchange, equals: nil)
+        expect(connection.channel.isActive)
+        try expect(connection.request(), equals: "HTTP/1.1 404")
+        expect(connection.channel.isActive)
     }
 
     @Test("A quiet connection is closed by the keep-alive timeout since its last response, not later")
     func keepAlive() throws {
         let connection = try Connection { $0.keepAlive = .seconds(10) }
-        #expect(try connection.request() == "HTTP/1.1 404")
+        try expect(connection.request(), equals: "HTTP/1.1 404")
         let responded = connection.context.now
-        #expect(connection.handler.deadline == responded + HTTP1DownstreamHandler.quietTime)
+        expect(connection.handler.deadline, equals: responded + HTTP1DownstreamHandler.quietTime)
         connection.expire()
-        #expect(connection.handler.deadline == responded + 10_000_000_000)
+        expect(connection.handler.deadline, equals: responded + 10_000_000_000)
         connection.expire()
-        #expect(!connection.channel.isActive)
+        expect(!connection.channel.isActive)
     }
 
     @Test("With a keep-alive timeout below the quiet time the connection is closed at once")
     func shortKeepAlive() throws {
         let connection = try Connection { $0.keepAlive = .seconds(1) }
-        #expect(try connection.request() == "HTTP/1.1 404")
+        try expect(connection.request(), equals: "HTTP/1.1 404")
         connection.expire()
-        #expect(!connection.channel.isActive)
+        expect(!connection.channel.isActive)
     }
 
     @Test("A head that begins before the quiet time has its own timeout, and its exchange is kept")
@@ -83,13 +84,13 @@ struct QuietConnectionTests {
             $0.header = .seconds(5)
             $0.keepAlive = .seconds(60)
         }
-        #expect(try connection.request() == "HTTP/1.1 404")
-        #expect(try connection.request("GET / HT") == "")
+        try expect(connection.request(), equals: "HTTP/1.1 404")
+        try expect(connection.request("GET / HT"), equals: "")
         let begun = connection.context.now
-        #expect(connection.handler.deadline == begun + 5_000_000_000)
-        #expect(try connection.request("TP/1.1\r\n") == "")
-        #expect(connection.handler.deadline == begun + 5_000_000_000)
-        #expect(try connection.request("Host: a\r\n\r\n") == "HTTP/1.1 404")
+        expect(connection.handler.deadline, equals: begun + 5_000_000_000)
+        try expect(connection.request("TP/1.1\r\n"), equals: "")
+        expect(connection.handler.deadline, equals: begun + 5_000_000_000)
+        try expect(connection.request("Host: a\r\n\r\n"), equals: "HTTP/1.1 404")
     }
 
     @Test("The keep-alive timeout limits a head that begins just before it")
@@ -98,19 +99,19 @@ struct QuietConnectionTests {
             $0.header = .seconds(60)
             $0.keepAlive = .seconds(10)
         }
-        #expect(try connection.request() == "HTTP/1.1 404")
+        try expect(connection.request(), equals: "HTTP/1.1 404")
         let responded = connection.context.now
-        #expect(try connection.request("GET / HT") == "")
-        #expect(connection.handler.deadline == responded + 10_000_000_000)
+        try expect(connection.request("GET / HT"), equals: "")
+        expect(connection.handler.deadline, equals: responded + 10_000_000_000)
     }
 
     @Test("A drain ends a connection that has released its memory")
     func drained() throws {
         let connection = try Connection()
-        #expect(try connection.request() == "HTTP/1.1 404")
+        try expect(connection.request(), equals: "HTTP/1.1 404")
         connection.expire()
         connection.context.drain {}
         connection.channel.embeddedEventLoop.run()
-        #expect(!connection.channel.isActive)
+        expect(!connection.channel.isActive)
     }
 }

@@ -25,19 +25,19 @@ struct SlowReaderTests {
         let handler = try connection.http1()
         Self.setReads(false, connection.channel)
         try connection.receive(String(repeating: Self.request, count: 3))
-        #expect(try connection.sent().readableBytes == 0)
+        try expect(connection.sent().readableBytes, equals: 0)
         Self.setReads(true, connection.channel)
-        #expect(try String(buffer: connection.sent()).split(separator: "HTTP/1.1 404").count == 3)
+        try expect(String(buffer: connection.sent()).split(separator: "HTTP/1.1 404").count, equals: 3)
         Self.setReads(false, connection.channel)
         // Beyond the buffer limit nothing more is read.
         try connection.receive(String(repeating: Self.request, count: 3_000))
-        #expect(handler.isPaused)
+        expect(handler.isPaused)
         let start = connection.context.now
         while connection.channel.isActive, handler.deadline < start + 60_000_000_000 {
             handler.deadlineExpired(now: handler.deadline)
         }
-        #expect(try connection.sent().readableBytes == 0)
-        #expect(!connection.channel.isActive)
+        try expect(connection.sent().readableBytes, equals: 0)
+        expect(!connection.channel.isActive)
     }
 
     @Test("In HTTP/2 the requests of a client that does not read wait, and are served when it reads (RFC 9113 §10.5)")
@@ -53,7 +53,7 @@ struct SlowReaderTests {
             try connection.channel.writeInbound(ByteBuffer(bytes: HTTP2WireFrame.headers(id, head).bytes))
             connection.channel.embeddedEventLoop.run()
         }
-        #expect(connection.channel.isActive)
+        expect(connection.channel.isActive)
         let waiting = try connection.sent().readableBytes
         #expect(waiting < 2_000, "\(waiting)")
         Self.setReads(true, connection.channel)
@@ -128,12 +128,13 @@ struct SlowReaderTests {
         }
         #expect(socket.mostStorage <= 131_072)
         #expect(socket.mostUnread <= 131_072)
-        #expect(handler.touched.isEmpty)
-        #expect(connection.context.responseBytes == 0)
+        expect(empty: handler.touched)
+        expect(connection.context.responseBytes, equals: 0)
         let streams = recorder.state.withLock { $0.streams }
         let location = "/new/" + String(repeating: "%5B", count: 3_900)
-        #expect(
-            streams.values.count { $0.isEnded && $0.status == 308 && $0.head?["location"] == [location] } == 1_000)
+        expect(
+            streams.values.count { $0.isEnded && $0.status == 308 && $0.head?["location"] == [location] }, equals: 1_000
+        )
     }
 
     @Test("Rule 80: requests that wait for a client that does not read end in time")
@@ -143,13 +144,13 @@ struct SlowReaderTests {
         #expect(handler.touched.count > 80)
         // Their heads, of 3,900 bytes for 6, count with the responses that wait.
         #expect(connection.context.responseBytes >= handler.touched.count * 3_900)
-        #expect(connection.context.responseBytes == handler.outboundBytes)
+        expect(connection.context.responseBytes, equals: handler.outboundBytes)
         let start = connection.context.now
         while handler.streams.contains(where: { $0 != nil }), handler.deadline < start + 60_000_000_000 {
             handler.deadlineExpired(now: handler.deadline)
         }
-        #expect(handler.streams.allSatisfy { $0 == nil })
-        #expect(connection.context.responseBytes == 0)
+        expect(handler.streams.allSatisfy { $0 == nil })
+        expect(connection.context.responseBytes, equals: 0)
     }
 }
 
@@ -174,8 +175,8 @@ struct BackpressureTests {
             try await client.setReading(true)
             try await eventually("the complete body") { client.received > LargeBody.total }
             let response = try await client.response()
-            #expect(response.framing == (isChunked ? "chunked" : "length"))
-            #expect(LargeBody.isWhole(response.body))
+            expect(response.framing, equals: (isChunked ? "chunked" : "length"))
+            expect(LargeBody.isWhole(response.body))
         }
     }
 
@@ -193,9 +194,9 @@ struct BackpressureTests {
             let sent = try await waitUntilStable { client.sent }
             #expect(sent < LargeBody.bound)
             gate.open()
-            #expect(try await client.response().text == "ok")
+            try await expect(client.response().text, equals: "ok")
             try await upload.value
-            #expect(LargeBody.isWhole(gateway.upstream.requests[0].body))
+            expect(LargeBody.isWhole(gateway.upstream.requests[0].body))
         }
     }
 }

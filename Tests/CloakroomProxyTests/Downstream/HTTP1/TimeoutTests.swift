@@ -12,13 +12,13 @@ struct TimeoutTests {
             gateway, client in
             client.send(start)
             try await gateway.advance(.milliseconds(9_900))
-            #expect(client.unread.isEmpty && !client.isClosed)
+            expect(client.unread.isEmpty && !client.isClosed)
             try await gateway.advance(.milliseconds(200))
             let response = try await client.response()
-            #expect(response.problem == "408 request_timeout")
-            #expect(response["Connection"] == "close")
+            expect(response.problem, equals: "408 request_timeout")
+            expect(response["Connection"], equals: "close")
             try await client.closed()
-            #expect(gateway.upstream.connections.isEmpty)
+            expect(empty: gateway.upstream.connections)
         }
     }
 
@@ -36,7 +36,7 @@ struct TimeoutTests {
                 try await gateway.advance(.seconds(6))
                 gate.open()
             }
-            #expect(try await client.response().text == "abc")
+            try await expect(client.response().text, equals: "abc")
         }
     }
 
@@ -49,9 +49,9 @@ struct TimeoutTests {
                 try await gateway.advance(.milliseconds(300))
                 client.send("x")
             }
-            #expect(client.unread.isEmpty && !client.isClosed)
+            expect(client.unread.isEmpty && !client.isClosed)
             try await gateway.advance(.milliseconds(300))
-            #expect(try await client.response().status == 408)
+            try await expect(client.response().status, equals: 408)
             try await client.closed()
         }
     }
@@ -62,16 +62,16 @@ struct TimeoutTests {
             .steppedTime()
             .configuration { $0.timeouts.header = .seconds(10) }
             .run { gateway, client in
-                #expect(try await client.exchange(Ask.get()).text == "ok")
+                try await expect(client.exchange(Ask.get()).text, equals: "ok")
                 // Not counted from the connection's beginning.
                 try await gateway.advance(.seconds(9))
                 client.send("GET /public/b HTTP/1.1\r\n")
                 try await gateway.advance(.milliseconds(9_900))
-                #expect(client.unread.isEmpty && !client.isClosed)
+                expect(client.unread.isEmpty && !client.isClosed)
                 try await gateway.advance(.milliseconds(200))
-                #expect(try await client.response().status == 408)
+                try await expect(client.response().status, equals: 408)
                 try await client.closed()
-                #expect(gateway.upstream.requests.count == 1)
+                expect(gateway.upstream.requests.count, equals: 1)
             }
     }
 
@@ -87,11 +87,11 @@ struct TimeoutTests {
                 client.send("POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf")
                 _ = try await gateway.upstream.request()
                 try await gateway.advance(.milliseconds(14_900))
-                #expect(client.unread.isEmpty)
+                expect(empty: client.unread)
                 try await gateway.advance(.milliseconds(200))
                 let response = try await client.response()
-                #expect(response.status == 408)
-                #expect(response["Connection"] == "close")
+                expect(response.status, equals: 408)
+                expect(response["Connection"], equals: "close")
                 try await client.closed()
                 try await gateway.upstream.closed()
             }
@@ -103,9 +103,9 @@ struct TimeoutTests {
             gateway, client in
             client.send("POST /auth HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf")
             try await gateway.advance(.milliseconds(14_900))
-            #expect(client.unread.isEmpty)
+            expect(empty: client.unread)
             try await gateway.advance(.milliseconds(200))
-            #expect(try await client.response().status == 408)
+            try await expect(client.response().status, equals: 408)
             try await client.closed()
         }
     }
@@ -116,12 +116,12 @@ struct TimeoutTests {
             .steppedTime()
             .configuration { $0.timeouts.keepAlive = .seconds(60) }
             .run { gateway, client in
-                if hasAsked { #expect(try await client.exchange(Ask.get()).text == "ok") }
+                if hasAsked { try await expect(client.exchange(Ask.get()).text, equals: "ok") }
                 try await gateway.advance(.seconds(59), inStepsOf: .seconds(1))
-                #expect(!client.isClosed)
+                expect(!client.isClosed)
                 try await gateway.advance(.seconds(2), inStepsOf: .seconds(1))
                 try await client.closed()
-                #expect(client.unread.isEmpty)
+                expect(empty: client.unread)
             }
     }
 }

@@ -14,19 +14,19 @@ struct HTTP2BodyTests {
             client.send(
                 .headers(1, .post("/public/a", ("content-length", "5")), ends: false), .data(1, "he"),
                 .data(1, "llo", ends: true))
-            #expect(try await client.response(1).text == "ok")
+            try await expect(client.response(1).text, equals: "ok")
             client.send(.headers(3, .post(), ends: false), .data(3, "hello"), .data(3, ends: true))
-            #expect(try await client.response(3).text == "ok")
+            try await expect(client.response(3).text, equals: "ok")
             client.send(.headers(5, .post("/public/a", ("content-length", "0")), ends: false), .data(5, ends: true))
-            #expect(try await client.response(5).text == "ok")
+            try await expect(client.response(5).text, equals: "ok")
             let requests = gateway.upstream.requests
-            #expect(requests[0]["Content-Length"] == "5")
-            #expect(requests[0].text == "hello")
-            #expect(requests[1]["Transfer-Encoding"] == "chunked")
-            #expect(requests[1]["Content-Length"] == nil)
-            #expect(requests[1].text == "5\r\nhello\r\n0\r\n\r\n")
-            #expect(requests[2]["Content-Length"] == "0")
-            #expect(requests[2].text == "")
+            expect(requests[0]["Content-Length"], equals: "5")
+            expect(requests[0].text, equals: "hello")
+            expect(requests[1]["Transfer-Encoding"], equals: "chunked")
+            expect(requests[1]["Content-Length"], equals: nil)
+            expect(requests[1].text, equals: "5\r\nhello\r\n0\r\n\r\n")
+            expect(requests[2]["Content-Length"], equals: "0")
+            expect(requests[2].text, equals: "")
         }
     }
 
@@ -43,10 +43,10 @@ struct HTTP2BodyTests {
             try await eventually("half of the body") { gateway.upstream.requests.first?.body.readableBytes == 50_000 }
             client.send(frames)
             let response = try await client.response(1)
-            #expect(response.reset == .protocolError)
-            #expect(response.sections.isEmpty)
+            expect(response.reset, equals: .protocolError)
+            expect(empty: response.sections)
             try await gateway.upstream.closed()
-            #expect(try await client.exchange(3, .get()).text == "ok")
+            try await expect(client.exchange(3, .get()).text, equals: "ok")
         }
     }
 
@@ -59,13 +59,13 @@ struct HTTP2BodyTests {
         try await GatewaySetup(script).runHTTP2 { gateway, client in
             client.send(.headers(1, .post("/public/a", ("content-length", "\(total)")), ends: false))
             try await client.upload(1, total, frame: size, padding: padding)
-            #expect(try await client.response(1).text == "ok")
+            try await expect(client.response(1).text, equals: "ok")
             let body = gateway.upstream.requests[0].body
-            #expect(body == ByteBuffer(repeating: 0x61, count: total))
+            expect(body, equals: ByteBuffer(repeating: 0x61, count: total))
             // No window was lost for the next request.
             client.send(.headers(3, .post("/public/a", ("content-length", "\(total)")), ends: false))
             try await client.upload(3, total)
-            #expect(try await client.response(3).text == "ok")
+            try await expect(client.response(3).text, equals: "ok")
         }
     }
 
@@ -78,16 +78,16 @@ struct HTTP2BodyTests {
         .runHTTP2 { gateway, client in
             client.send(.headers(1, .post("/public/a", ("content-length", "1001")), ends: false))
             let declared = try await client.response(1)
-            #expect(declared.status == 413)
-            #expect(declared.isEnded)
-            #expect(try await client.reset(1) == .noError)
+            expect(declared.status, equals: 413)
+            expect(declared.isEnded)
+            try await expect(client.reset(1), equals: .noError)
             client.send(
                 .headers(3, .post(), ends: false), .data(3, Array(repeating: 0x61, count: 900)),
                 .data(3, Array(repeating: 0x61, count: 900)))
-            #expect(try await client.response(3).problem == "413 content_too_large")
-            #expect(try await client.reset(3) == .noError)
+            try await expect(client.response(3).problem, equals: "413 content_too_large")
+            try await expect(client.reset(3), equals: .noError)
             try await gateway.upstream.closed()
-            #expect(gateway.upstream.connections.count == 1)
+            expect(gateway.upstream.connections.count, equals: 1)
         }
     }
 
@@ -99,15 +99,15 @@ struct HTTP2BodyTests {
                 client.send(
                     .headers(1, .post("/public/a", ("content-length", "1000000")), ends: false), .data(1, "some of it"))
                 let response = try await client.response(1)
-                #expect(response.status == 403)
-                #expect(response.text == "no")
-                #expect(response.isEnded)
-                #expect(try await client.reset(1) == .noError)
+                expect(response.status, equals: 403)
+                expect(response.text, equals: "no")
+                expect(response.isEnded)
+                try await expect(client.reset(1), equals: .noError)
                 try await gateway.upstream.closed()
                 // Frames that were in flight meanwhile are ignored.
                 client.send(.data(1, "the rest"), .windowUpdate(1, 10), .reset(1))
-                #expect(try await client.exchange(3, .get()).text == "ok")
-                #expect(client.goAways.isEmpty)
+                try await expect(client.exchange(3, .get()).text, equals: "ok")
+                expect(empty: client.goAways)
             }
     }
 
@@ -121,13 +121,13 @@ struct HTTP2BodyTests {
                 client.send(.headers(id, .post("/public/a", ("content-length", "5")), ends: false), .data(id, "hello"))
                 let response = try await client.response(id)
                 try await client.settle()
-                #expect(response.text == "ok")
-                #expect(client.stream(id).reset == nil)
+                expect(response.text, equals: "ok")
+                expect(client.stream(id).reset, equals: nil)
                 client.send(.data(id, ends: true))
                 try await client.settle()
-                #expect(client.stream(id).reset == nil)
+                expect(client.stream(id).reset, equals: nil)
             }
-            #expect(client.goAways.isEmpty)
+            expect(empty: client.goAways)
         }
     }
 
@@ -144,10 +144,10 @@ struct HTTP2BodyTests {
             try await eventually("some of the response") { client.stream(1).bodyCount == 4 || client.stream(1).isOver }
             gate.open()
             let response = try await client.response(1)
-            #expect(response.reset == .internalError)
-            #expect(!response.isEnded)
-            #expect(response.text == "some")
-            #expect(try await client.exchange(3, .get()).text == "ok")
+            expect(response.reset, equals: .internalError)
+            expect(!response.isEnded)
+            expect(response.text, equals: "some")
+            try await expect(client.exchange(3, .get()).text, equals: "ok")
         }
     }
 
@@ -155,9 +155,9 @@ struct HTTP2BodyTests {
     func untilClose() async throws {
         try await GatewaySetup([.request, .send("HTTP/1.1 200 OK\r\n\r\nall"), .close]).http2().run { gateway in
             let response = try await gateway.http2().exchange(1, .get())
-            #expect(response.text == "all")
-            #expect(response.isEnded)
-            #expect(response.reset == nil)
+            expect(response.text, equals: "all")
+            expect(response.isEnded)
+            expect(response.reset, equals: nil)
         }
     }
 
@@ -172,8 +172,8 @@ struct HTTP2BodyTests {
             if hasStarted { try await eventually("some of the response") { client.stream(1).bodyCount == 4 } }
             client.send(.reset(1))
             try await gateway.upstream.closed()
-            #expect(try await client.exchange(3, .get()).text == "ok")
-            #expect(client.stream(1).reset == nil)
+            try await expect(client.exchange(3, .get()).text, equals: "ok")
+            expect(client.stream(1).reset, equals: nil)
         }
     }
 

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import CloakroomProxy
@@ -15,27 +16,27 @@ struct HTTP2DeadlinesTests {
     @Test("Without a deadline nothing expires")
     func none() {
         var deadlines = HTTP2Deadlines()
-        #expect(deadlines.next == .max)
-        #expect(deadlines.expire(now: .max - 1) == .none)
+        expect(deadlines.next, equals: .max)
+        expect(deadlines.expire(now: .max - 1), equals: .none)
     }
 
     @Test("A deadline expires at its time and not before, once", arguments: [99, 100, 101] as [UInt64])
     func idle(_ now: UInt64) {
         var deadlines = HTTP2Deadlines()
         deadlines.idle = 100
-        #expect(deadlines.next == 100)
-        #expect(deadlines.expire(now: now) == (now < 100 ? .none : .idle))
-        #expect(deadlines.expire(now: now) == .none)
-        #expect(deadlines.next == (now < 100 ? 100 : .max))
+        expect(deadlines.next, equals: 100)
+        expect(deadlines.expire(now: now), equals: (now < 100 ? .none : .idle))
+        expect(deadlines.expire(now: now), equals: .none)
+        expect(deadlines.next, equals: (now < 100 ? 100 : .max))
     }
 
     @Test("The earliest deadline of the streams counts, and a later one does not replace it")
     func streams() {
         var deadlines = HTTP2Deadlines()
         for deadline in [300, 200, 250, .max] as [UInt64] { deadlines.set(deadline) }
-        #expect(deadlines.next == 200)
-        #expect(deadlines.expire(now: 200) == .streams)
-        #expect(deadlines.next == .max)
+        expect(deadlines.next, equals: 200)
+        expect(deadlines.expire(now: 200), equals: .streams)
+        expect(deadlines.next, equals: .max)
     }
 
     // MARK: - Incomplete frames
@@ -44,13 +45,13 @@ struct HTTP2DeadlinesTests {
     func hasIncompleteFrame() {
         for isInHeaderBlock in [true, false] {
             var deadlines = HTTP2Deadlines()
-            #expect(!deadlines.hasIncompleteFrame)
+            expect(!deadlines.hasIncompleteFrame)
             deadlines.received(
                 isFramePartial: !isInHeaderBlock, isFrameComplete: isInHeaderBlock, isInHeaderBlock: isInHeaderBlock,
                 expiry: 100)
-            #expect(deadlines.hasIncompleteFrame)
+            expect(deadlines.hasIncompleteFrame)
             Self.complete(&deadlines, expiry: 150)
-            #expect(!deadlines.hasIncompleteFrame)
+            expect(!deadlines.hasIncompleteFrame)
         }
     }
 
@@ -60,9 +61,9 @@ struct HTTP2DeadlinesTests {
         deadlines.idle = 100
         deadlines.set(100)
         deadlines.received(isFramePartial: true, isFrameComplete: false, isInHeaderBlock: true, expiry: 100)
-        #expect(deadlines.expire(now: 100) == .incompleteFrame)
-        #expect(deadlines.next == .max)
-        #expect(deadlines.expire(now: 1_000) == .none)
+        expect(deadlines.expire(now: 100), equals: .incompleteFrame)
+        expect(deadlines.next, equals: .max)
+        expect(deadlines.expire(now: 1_000), equals: .none)
     }
 
     // MARK: - Without requests
@@ -72,19 +73,19 @@ struct HTTP2DeadlinesTests {
         var deadlines = HTTP2Deadlines()
         deadlines.set(5_000)
         deadlines.streamsEnded(now: 1_000, idle: 3 * Self.quiet)
-        #expect(deadlines.next == 1_000 + Self.quiet)
-        #expect(deadlines.expire(now: 5_000) == .none)
-        #expect(deadlines.expire(now: 1_000 + Self.quiet) == .quiet)
-        #expect(deadlines.next == 1_000 + 3 * Self.quiet)
-        #expect(deadlines.expire(now: 1_000 + 3 * Self.quiet) == .idle)
-        #expect(deadlines.next == .max)
+        expect(deadlines.next, equals: 1_000 + Self.quiet)
+        expect(deadlines.expire(now: 5_000), equals: .none)
+        expect(deadlines.expire(now: 1_000 + Self.quiet), equals: .quiet)
+        expect(deadlines.next, equals: 1_000 + 3 * Self.quiet)
+        expect(deadlines.expire(now: 1_000 + 3 * Self.quiet), equals: .idle)
+        expect(deadlines.next, equals: .max)
     }
 
     @Test("A short idle time ends the connection without freeing memory before")
     func shortIdleTime() {
         var deadlines = HTTP2Deadlines()
         deadlines.streamsEnded(now: 0, idle: 10)
-        #expect(deadlines.expire(now: 10) == .idle)
+        expect(deadlines.expire(now: 10), equals: .idle)
     }
 
     @Test("A request clears what only applies without one")
@@ -92,13 +93,13 @@ struct HTTP2DeadlinesTests {
         var deadlines = HTTP2Deadlines()
         deadlines.streamsEnded(now: 0, idle: 2 * Self.quiet)
         deadlines.requestBegan()
-        #expect(deadlines.next == .max)
+        expect(deadlines.next, equals: .max)
         deadlines.set(70)
         deadlines.received(isFramePartial: true, isFrameComplete: true, isInHeaderBlock: false, expiry: 80)
         deadlines.requestBegan()
-        #expect(deadlines.next == 70)
-        #expect(deadlines.expire(now: 70) == .streams)
-        #expect(deadlines.next == 80)
+        expect(deadlines.next, equals: 70)
+        expect(deadlines.expire(now: 70), equals: .streams)
+        expect(deadlines.next, equals: 80)
     }
 
     @Test("Deadlines that have passed expire one after the other, incomplete frames first")
@@ -108,11 +109,11 @@ struct HTTP2DeadlinesTests {
         deadlines.set(7)
         let late = Self.quiet + 10
         var other = deadlines
-        #expect(deadlines.expire(now: late) == .streams)
-        #expect(deadlines.expire(now: late) == .quiet)
-        #expect(deadlines.expire(now: late) == .idle)
-        #expect(deadlines.expire(now: late) == .none)
+        expect(deadlines.expire(now: late), equals: .streams)
+        expect(deadlines.expire(now: late), equals: .quiet)
+        expect(deadlines.expire(now: late), equals: .idle)
+        expect(deadlines.expire(now: late), equals: .none)
         other.received(isFramePartial: true, isFrameComplete: false, isInHeaderBlock: false, expiry: 9)
-        #expect(other.expire(now: late) == .incompleteFrame)
+        expect(other.expire(now: late), equals: .incompleteFrame)
     }
 }

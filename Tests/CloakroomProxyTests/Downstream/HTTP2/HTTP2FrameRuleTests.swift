@@ -19,9 +19,9 @@ struct HTTP2FrameRuleTests {
         try await GatewaySetup([.head]).runHTTP2 { gateway, client in
             try await client.settle()
             client.send(frame)
-            #expect(try await client.error() == code)
+            try await expect(client.error(), equals: code)
             try await client.closed()
-            #expect(try await gateway.serves())
+            try await expect(gateway.serves())
             try await gateway.metric("cloakroom_rejections_total{reason=\"http2_connection\"} 1")
         }
     }
@@ -36,11 +36,11 @@ struct HTTP2FrameRuleTests {
             client.send(.headers(1, .get()))
             _ = try await gateway.upstream.request()
             client.send(frame)
-            #expect(try await client.reset(1) == code)
+            try await expect(client.reset(1), equals: code)
             // The exchange ends, and its upstream connection is closed.
             try await gateway.upstream.closed()
-            #expect(try await client.exchange(3, .get()).text == "ok")
-            #expect(client.goAways.isEmpty)
+            try await expect(client.exchange(3, .get()).text, equals: "ok")
+            expect(empty: client.goAways)
         }
     }
 }

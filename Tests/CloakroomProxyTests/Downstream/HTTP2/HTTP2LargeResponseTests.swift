@@ -74,13 +74,13 @@ struct HTTP2LargeResponseTests {
         for frame in client.frames {
             #expect(frame.length <= largest, "RFC 9113 §4.2: a frame of \(frame.length) bytes")
             if let stream = open {
-                #expect(frame.isContinuation && frame.stream == stream, "RFC 9113 §6.2: \(frame) within a block")
+                expect(frame.isContinuation && frame.stream == stream, "RFC 9113 §6.2: \(frame) within a block")
             } else {
-                #expect(!frame.isContinuation, "RFC 9113 §6.10: \(frame) outside of a block")
+                expect(!frame.isContinuation, "RFC 9113 §6.10: \(frame) outside of a block")
             }
             if frame.isHeaders || frame.isContinuation { open = frame.endsHeaders ? nil : frame.stream }
         }
-        #expect(open == nil)
+        expect(open, equals: nil)
     }
 
     @Test(
@@ -89,21 +89,21 @@ struct HTTP2LargeResponseTests {
     func continuation(_ section: LargeSection) async throws {
         let replies = [Self.alice, section.reply, Self.bob, Self.alice, Self.carol]
         try await Self.setup(replies).runHTTP2 { gateway, client in
-            #expect(try await client.exchange(1, .get())["x-user"] == "alice")
+            try await expect(client.exchange(1, .get())["x-user"], equals: "alice")
             let large = try await client.exchange(3, .get())
-            #expect(large.reset == nil)
-            #expect(large.text == "ok")
+            expect(large.reset, equals: nil)
+            expect(large.text, equals: "ok")
             let own = [":status", "x-user", "content-length", "date"]
             let fields = large.sections.flatMap { section in section.filter { !own.contains($0.name) } }
-            #expect(fields.count == section.fieldCount)
-            #expect(fields.reduce(0) { $0 + $1.value.utf8.count } == section.valueBytes)
+            expect(fields.count, equals: section.fieldCount)
+            expect(fields.reduce(0) { $0 + $1.value.utf8.count }, equals: section.valueBytes)
             for (id, user, control) in [(5, "bob", "no-store"), (7, "alice", "public"), (9, "carol", "private")] {
                 let response = try await client.exchange(UInt32(id), .get())
-                #expect(response["x-user"] == user)
-                #expect(response["cache-control"] == control)
-                #expect(response.text == "ok")
+                expect(response["x-user"], equals: user)
+                expect(response["cache-control"], equals: control)
+                expect(response.text, equals: "ok")
             }
-            #expect(client.goAways.isEmpty)
+            expect(empty: client.goAways)
             Self.checkFrames(client)
         }
     }
@@ -114,9 +114,9 @@ struct HTTP2LargeResponseTests {
         try await Self.setup([Self.alice, section.reply, Self.bob]).runHTTP2(
             .init(settings: [HTTP2WireSetting(id: 5, value: 1 << 20)])
         ) { gateway, client async throws in
-            #expect(try await client.exchange(1, .get())["x-user"] == "alice")
-            #expect(try await client.exchange(3, .get())["x-field-399"]?.hasSuffix("v399") == true)
-            #expect(try await client.exchange(5, .get())["x-user"] == "bob")
+            try await expect(client.exchange(1, .get())["x-user"], equals: "alice")
+            try await expect(client.exchange(3, .get())["x-field-399"]?.hasSuffix("v399"), equals: true)
+            try await expect(client.exchange(5, .get())["x-user"], equals: "bob")
             Self.checkFrames(client, largest: 1 << 20)
         }
     }
@@ -136,9 +136,9 @@ struct HTTP2LargeResponseTests {
                 client.send(batch.map { .headers($0, .get()) })
                 for id in batch {
                     let response = try await client.response(id)
-                    let number = try #require(response["x-number"].flatMap { Int($0) })
-                    #expect(response["x-large"] == String(repeating: "\(7919 * number)", count: 5_000))
-                    #expect(response.text == "ok")
+                    let number = try require(response["x-number"].flatMap { Int($0) })
+                    expect(response["x-large"], equals: String(repeating: "\(7919 * number)", count: 5_000))
+                    expect(response.text, equals: "ok")
                 }
             }
             Self.checkFrames(client)
@@ -153,15 +153,15 @@ struct HTTP2LargeResponseTests {
             [.request, .send(Self.alice), .request, .send(large)], replies.flatMap { [.request, .send($0)] }
         )
         .runHTTP2 { gateway, client in
-            #expect(try await client.exchange(1, .get())["x-user"] == "alice")
+            try await expect(client.exchange(1, .get())["x-user"], equals: "alice")
             let rejected = try await client.exchange(3, .get())
-            #expect(rejected.status == 502)
-            #expect(rejected["x-user"] == nil)
+            expect(rejected.status, equals: 502)
+            expect(rejected["x-user"], equals: nil)
             for (index, user) in ["alice", "bob", "carol"].enumerated() {
                 let response = try await client.exchange(UInt32(5 + 2 * index), .get())
-                #expect(response["x-user"] == user)
+                expect(response["x-user"], equals: user)
             }
-            #expect(client.goAways.isEmpty)
+            expect(empty: client.goAways)
         }
     }
 
@@ -175,13 +175,13 @@ struct HTTP2LargeResponseTests {
             [.request, .send(Self.bob), .request, .send(Self.alice)]
         )
         .configuration { $0.limits.head = 65_535 }.runHTTP2 { gateway, client in
-            #expect(try await client.exchange(1, .get())["x-user"] == "alice")
+            try await expect(client.exchange(1, .get())["x-user"], equals: "alice")
             client.send(.headers(3, .get()))
             _ = try await gateway.upstream.request(1)
             gate.open()
             client.send(.reset(3))
-            #expect(try await client.exchange(5, .get())["x-user"] == "bob")
-            #expect(try await client.exchange(7, .get())["x-user"] == "alice")
+            try await expect(client.exchange(5, .get())["x-user"], equals: "bob")
+            try await expect(client.exchange(7, .get())["x-user"], equals: "alice")
             Self.checkFrames(client)
         }
     }

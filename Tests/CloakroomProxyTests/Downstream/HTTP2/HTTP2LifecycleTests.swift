@@ -22,10 +22,10 @@ struct HTTP2LifecycleTests {
         try await GatewaySetup.serving.configuration { $0.limits.streamsPerConnection = 77 }.runHTTP2 {
             gateway, client in
             try await eventually("settings") { !client.settings.isEmpty }
-            #expect(client.settings[3] == 77)
+            expect(client.settings[3], equals: 77)
             #expect(client.settings[4] ?? 0 >= 65_535)
             #expect(client.settings[6] ?? 0 >= 16_384)
-            #expect(client.settings[8] == 1)
+            expect(client.settings[8], equals: 1)
             #expect(client.room(on: 1) >= 65_535)
         }
     }
@@ -33,14 +33,14 @@ struct HTTP2LifecycleTests {
     @Test("RFC 9113 §3.3: a listener without TLS supports HTTP/1.1, and HTTP/2 only if it is configured")
     func otherProtocols() async throws {
         try await GatewaySetup.serving.http2().run { gateway in
-            #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
-            #expect(try await gateway.http2().exchange(1, .get()).text == "ok")
+            try await expect(gateway.client().exchange(Ask.get()).text, equals: "ok")
+            try await expect(gateway.http2().exchange(1, .get()).text, equals: "ok")
             let post = try await gateway.client()
-            #expect(try await post.exchange(Ask.post(body: "a")).text == "ok")
+            try await expect(post.exchange(Ask.post(body: "a")).text, equals: "ok")
         }
         try await GatewaySetup.serving.run { gateway, client in
             let response = try await client.exchange(String(decoding: HTTP2WireFrame.preface, as: UTF8.self))
-            #expect(response.status == 505 || response.status == 400)
+            expect(response.status == 505 || response.status == 400)
             try await client.closed()
         }
     }
@@ -60,10 +60,10 @@ struct HTTP2LifecycleTests {
             client.send(bytes: Array(bytes.prefix(count)))
             // The header timeout applies until SETTINGS have arrived.
             try await gateway.advance(.milliseconds(count == 10 || count == 24 ? 9_900 : 19_900))
-            #expect(!client.isClosed)
+            expect(!client.isClosed)
             try await gateway.advance(.milliseconds(200))
             try await client.closed()
-            #expect(try await gateway.serves())
+            try await expect(gateway.serves())
         }
     }
 
@@ -72,12 +72,12 @@ struct HTTP2LifecycleTests {
     @Test("RFC 9113 §6.8: an idle connection is closed with GOAWAY")
     func idle() async throws {
         try await GatewaySetup.serving.steppedTime().runHTTP2 { gateway, client in
-            #expect(try await client.exchange(1, .get()).text == "ok")
+            try await expect(client.exchange(1, .get()).text, equals: "ok")
             try await gateway.advance(.milliseconds(59_900), inStepsOf: .seconds(10))
-            #expect(client.goAways.isEmpty)
+            expect(empty: client.goAways)
             try await gateway.advance(.milliseconds(200))
             try await client.closed()
-            #expect(client.goAways == [HTTP2GoAway(last: 1, code: .noError)])
+            expect(client.goAways, equals: [HTTP2GoAway(last: 1, code: .noError)])
         }
     }
 
@@ -88,10 +88,10 @@ struct HTTP2LifecycleTests {
             try await eventually("two requests") { gateway.upstream.requests.count == 2 }
             try await Self.drain(gateway, client)
             try await eventually("the final GOAWAY") { client.goAways.count == 2 }
-            #expect(client.goAways[1] == HTTP2GoAway(last: 3, code: .noError))
+            expect(client.goAways[1], equals: HTTP2GoAway(last: 3, code: .noError))
             gate.open()
-            #expect(try await client.response(1).text == "ok")
-            #expect(try await client.response(3).text == "ok")
+            try await expect(client.response(1).text, equals: "ok")
+            try await expect(client.response(3).text, equals: "ok")
             try await client.closed()
             try await gateway.stopped()
         }
@@ -107,14 +107,14 @@ struct HTTP2LifecycleTests {
             client.send(
                 .headers(3, .get("/nowhere")), .headers(5, .post("/nowhere"), ends: false), .data(5, "a", ends: true))
             let response = try await client.response(3)
-            #expect(response.status == 404)
-            #expect(try await client.response(5).status == 404)
+            expect(response.status, equals: 404)
+            try await expect(client.response(5).status, equals: 404)
             // The client has received the first GOAWAY now.
             client.send(.ping(0, isAck: true))
             try await eventually("the final GOAWAY") { client.goAways.count == 2 }
-            #expect(client.goAways[1] == HTTP2GoAway(last: 5, code: .noError))
+            expect(client.goAways[1], equals: HTTP2GoAway(last: 5, code: .noError))
             gate.open()
-            #expect(try await client.response(1).text == "ok")
+            try await expect(client.response(1).text, equals: "ok")
             try await client.closed()
             try await gateway.stopped()
         }
@@ -131,14 +131,14 @@ struct HTTP2LifecycleTests {
                 .headers(3, .get()), .headers(5, .get()), .headers(7, .post(), ends: false))
             try await client.settle()
             gate.open()
-            #expect(try await client.response(1).text == "ok")
+            try await expect(client.response(1).text, equals: "ok")
             try await client.closed()
-            #expect(client.goAways.allSatisfy { $0.code == .noError })
+            expect(client.goAways.allSatisfy { $0.code == .noError })
             for id in [3, 5, 7] as [UInt32] {
-                #expect(client.stream(id).sections.isEmpty)
-                #expect(client.stream(id).reset == nil || client.stream(id).reset == .refusedStream)
+                expect(empty: client.stream(id).sections)
+                expect(client.stream(id).reset == nil || client.stream(id).reset == .refusedStream)
             }
-            #expect(gateway.upstream.requests.count == 1)
+            expect(gateway.upstream.requests.count, equals: 1)
             try await gateway.stopped()
         }
     }
@@ -162,16 +162,16 @@ struct HTTP2LifecycleTests {
     func idleDrain() async throws {
         try await GatewaySetup.serving.http2().run { gateway in
             let used = try await gateway.http2()
-            #expect(try await used.exchange(1, .get()).text == "ok")
+            try await expect(used.exchange(1, .get()).text, equals: "ok")
             let silent = try await gateway.http2(.init(respondsToPings: false))
-            #expect(try await silent.exchange(1, .get()).text == "ok")
+            try await expect(silent.exchange(1, .get()).text, equals: "ok")
             let unused = try await gateway.http2()
             try await unused.settle()
             await gateway.beginDrain()
             try await used.closed()
             try await unused.closed()
             try await silent.closed()
-            #expect(used.goAways == [.announcement, HTTP2GoAway(last: 1, code: .noError)])
+            expect(used.goAways, equals: [.announcement, HTTP2GoAway(last: 1, code: .noError)])
             try await gateway.stopped()
         }
     }
@@ -189,7 +189,7 @@ struct HTTP2LifecycleTests {
                 client.send(.goAway())
                 try await client.settle()
                 gate.open()
-                #expect(try await client.response(1).text == "ok")
+                try await expect(client.response(1).text, equals: "ok")
                 let other = try await gateway.http2()
                 other.send(.goAway())
                 try await other.settle()
@@ -222,8 +222,8 @@ struct HTTP2LifecycleTests {
                 client.channel.read()
                 try await Task.sleep(for: .microseconds(200))
             }
-            #expect(client.stream(1).bodyCount == total)
-            #expect(client.stream(1).isEnded)
+            expect(client.stream(1).bodyCount, equals: total)
+            expect(client.stream(1).isEnded)
             try? await client.setReading(true)
             try await client.closed()
         }

@@ -46,12 +46,12 @@ struct Provocation: Sendable, CustomTestStringConvertible {
                 try await eventually("the end of ten streams") {
                     client.isClosed || batch.allSatisfy { client.stream($0).isOver }
                 }
-                if stream == 201 { #expect(try await gateway.servesSoon()) }
+                if stream == 201 { try await expect(gateway.servesSoon()) }
             }
-            #expect(client.isClosed)
+            expect(client.isClosed)
             let code = client.goAways.first { $0.code != .noError }?.code
-            #expect(code == .enhanceYourCalm || code != nil && code == ownCode, "\(client.goAways)")
-            #expect(try await gateway.servesSoon())
+            expect(code == .enhanceYourCalm || code != nil && code == ownCode, "\(client.goAways)")
+            try await expect(gateway.servesSoon())
             #expect(gateway.upstream.connections.count < 50)
         }
     }
@@ -106,7 +106,7 @@ struct HTTP2ProvokedResetTests {
         arguments: [true, false])
     func cancelledAtOnce(hasBody: Bool) async throws {
         try await GatewaySetup.serving.runHTTP2 { gateway, client async throws in
-            #expect(try await client.exchange(1, .get()).text == "ok")
+            try await expect(client.exchange(1, .get()).text, equals: "ok")
             let frames = (0..<20).flatMap { index -> [HTTP2WireFrame] in
                 let id = UInt32(2 * index + 3)
                 return hasBody
@@ -114,10 +114,11 @@ struct HTTP2ProvokedResetTests {
                     : [.headers(id, .get()), .reset(id)]
             }
             client.send(frames)
-            #expect(try await client.exchange(101, .get("/public/last")).text == "ok")
-            #expect(client.goAways.isEmpty)
-            #expect(gateway.upstream.requests.map(\.line) == ["GET /public/a HTTP/1.1", "GET /public/last HTTP/1.1"])
-            #expect(gateway.upstream.connections.count == 1)
+            try await expect(client.exchange(101, .get("/public/last")).text, equals: "ok")
+            expect(empty: client.goAways)
+            expect(
+                gateway.upstream.requests.map(\.line), equals: ["GET /public/a HTTP/1.1", "GET /public/last HTTP/1.1"])
+            expect(gateway.upstream.connections.count, equals: 1)
         }
     }
 
@@ -133,10 +134,10 @@ struct HTTP2ProvokedResetTests {
                 stream += 20
                 try await Task.sleep(for: .milliseconds(2))
             }
-            #expect(try await client.error() == .enhanceYourCalm)
+            try await expect(client.error(), equals: .enhanceYourCalm)
             try await client.closed()
             #expect((client.goAways.last?.last ?? .max) < 4_000)
-            #expect(try await gateway.servesSoon())
+            try await expect(gateway.servesSoon())
             #expect(gateway.upstream.connections.count < 50)
         }
     }
@@ -155,9 +156,9 @@ struct HTTP2ProvokedResetTests {
                 }
                 client.send(ids.map { .reset($0) })
             }
-            #expect(try await client.error() == .enhanceYourCalm)
+            try await expect(client.error(), equals: .enhanceYourCalm)
             #expect((client.goAways.last?.last ?? .max) < 4_000)
-            #expect(try await gateway.servesSoon())
+            try await expect(gateway.servesSoon())
         }
     }
 
@@ -167,11 +168,11 @@ struct HTTP2ProvokedResetTests {
             gateway, client in
             let ids = Array(stride(from: UInt32(1), to: 40, by: 2))
             client.send(ids.map { .headers($0, Self.five, ends: false) })
-            for id in ids { #expect(try await client.response(id).status == 408) }
+            for id in ids { try await expect(client.response(id).status, equals: 408) }
             try await eventually("no open upstream connection") {
                 gateway.upstream.connections.allSatisfy(\.isClosed)
             }
-            #expect(try await client.exchange(101, .get("/nowhere")).status == 404)
+            try await expect(client.exchange(101, .get("/nowhere")).status, equals: 404)
         }
     }
 }

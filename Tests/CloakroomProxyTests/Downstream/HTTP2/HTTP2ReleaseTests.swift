@@ -1,5 +1,6 @@
 import NIOCore
 import NIOEmbedded
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -16,15 +17,15 @@ struct HTTP2ReleaseTests {
         for id in ids { bytes += HTTP2WireFrame.headers(id, .get("/nowhere")).bytes }
         // The requests begin when the read is complete.
         channel.pipeline.fireChannelRead(ByteBuffer(bytes: bytes))
-        #expect(handler.streams.count { $0 != nil } == ids.count)
+        expect(handler.streams.count { $0 != nil }, equals: ids.count)
         let gone = handler.streams.compactMap { $0 }.map { Weak($0, $0.exchange) }
         channel.pipeline.fireChannelReadComplete()
         channel.embeddedEventLoop.run()
-        #expect(handler.streams.allSatisfy { $0 == nil })
-        #expect(gone.filter { $0.exchange == nil }.count == ids.count - handler.recycledStreams.count)
+        expect(handler.streams.allSatisfy { $0 == nil })
+        expect(gone.filter { $0.exchange == nil }.count, equals: ids.count - handler.recycledStreams.count)
 
         _ = try channel.finish(acceptAlreadyClosed: true)
-        #expect(gone.allSatisfy { $0.stream == nil && $0.exchange == nil })
+        expect(gone.allSatisfy { $0.stream == nil && $0.exchange == nil })
     }
 
     @Test("A broken connection is closed after the linger time, even if it had streams and the client keeps it open")
@@ -34,11 +35,11 @@ struct HTTP2ReleaseTests {
             HTTP2WireFrame.preface + HTTP2WireFrame.settings().bytes + HTTP2WireFrame.headers(1, .get("/nowhere")).bytes
             + HTTP2WireFrame.data(0, "a").bytes
         channel.pipeline.fireChannelRead(ByteBuffer(bytes: bytes))
-        #expect(channel.isActive)
+        expect(channel.isActive)
         #expect(handler.deadline < .max)
         handler.deadlineExpired(now: handler.deadline)
         channel.embeddedEventLoop.run()
-        #expect(!channel.isActive)
+        expect(!channel.isActive)
         _ = try channel.finish(acceptAlreadyClosed: true)
     }
 
@@ -53,7 +54,7 @@ struct HTTP2ReleaseTests {
         channel.embeddedEventLoop.run()
         #expect(handler.context.responseBytes > 0)
         _ = try channel.finish(acceptAlreadyClosed: true)
-        #expect(handler.context.responseBytes == 0)
+        expect(handler.context.responseBytes, equals: 0)
     }
 
     @Test("A connection that ends returns its large window")
@@ -64,11 +65,11 @@ struct HTTP2ReleaseTests {
             + HTTP2WireFrame.headers(1, .post("/nowhere"), ends: false).bytes
         for _ in 0..<3 { bytes += HTTP2WireFrame.data(1, [UInt8](repeating: 0x61, count: 16_384)).bytes }
         channel.pipeline.fireChannelRead(ByteBuffer(bytes: bytes))
-        #expect(handler.hasBodyWindow)
+        expect(handler.hasBodyWindow)
         _ = try channel.finish(acceptAlreadyClosed: true)
         var windows = 0
         while handler.context.takeBodyWindow() { windows += 1 }
-        #expect(windows == LoopContext.bodyMemory / LoopContext.bodyWindow)
+        expect(windows, equals: LoopContext.bodyMemory / LoopContext.bodyWindow)
     }
 
     @Test("RFC 9113 §6.8: the final GOAWAY is due in time, even if the client does not acknowledge the first")
@@ -76,13 +77,13 @@ struct HTTP2ReleaseTests {
         let (channel, handler) = try Self.connect()
         channel.pipeline.fireChannelRead(ByteBuffer(bytes: HTTP2WireFrame.preface + HTTP2WireFrame.settings().bytes))
         handler.drain()
-        #expect(handler.phase == .goAwaySent)
-        #expect(handler.deadline == handler.context.now + HTTP2DownstreamHandler.announcementTime)
+        expect(handler.phase, equals: .goAwaySent)
+        expect(handler.deadline, equals: handler.context.now + HTTP2DownstreamHandler.announcementTime)
         handler.deadlineExpired(now: handler.deadline)
-        #expect(handler.phase == .draining)
+        expect(handler.phase, equals: .draining)
         // What the client still sends is read: a reset could overtake the last response.
         channel.embeddedEventLoop.run()
-        #expect(handler.phase == .lingering && channel.isActive)
+        expect(handler.phase == .lingering && channel.isActive)
         _ = try channel.finish(acceptAlreadyClosed: true)
     }
 
@@ -95,9 +96,9 @@ struct HTTP2ReleaseTests {
         for _ in 0..<3 {
             channel.pipeline.fireChannelRead(ByteBuffer(bytes: bytes))
             channel.pipeline.fireChannelReadComplete()
-            let stream = try #require(handler.streams.compactMap { $0 }.first)
-            #expect(stream.exchange?.isActive == false)
-            #expect(stream.pendingBody.storageCapacity == 0)
+            let stream = try require(handler.streams.compactMap { $0 }.first)
+            expect(stream.exchange?.isActive, equals: false)
+            expect(stream.pendingBody.storageCapacity, equals: 0)
             bytes = HTTP2WireFrame.data(1, "abc").bytes
         }
         _ = try channel.finish(acceptAlreadyClosed: true)

@@ -79,21 +79,21 @@ struct HTTP2RequestLimitTests {
         try await GatewaySetup.serving.runHTTP2 { gateway, client in
             let encoder = HTTP2TestEncoder()
             client.sendSection(1, block: try encoder.get("/public/a", [("x-first", "one")]))
-            #expect(try await client.response(1).text == "ok")
+            try await expect(client.response(1).text, equals: "ok")
             // The last fields of a block that is too large are entries of the table too.
             let block = try encoder.get(excess.path, excess.fields + [("x-last", "two")])
             client.sendSection(3, block: block)
             let rejected = try await client.response(3)
-            #expect(rejected.status == excess.status)
-            #expect(rejected.isEnded)
+            expect(rejected.status, equals: excess.status)
+            expect(rejected.isEnded)
             let next = try encoder.get("/public/a", [("x-first", "one"), ("x-last", "two")])
             client.sendSection(5, block: next)
-            #expect(try await client.response(5).text == "ok")
-            #expect(client.goAways.isEmpty)
+            try await expect(client.response(5).text, equals: "ok")
+            expect(empty: client.goAways)
             let requests = gateway.upstream.requests
-            #expect(requests.count == 2)
-            #expect(requests.last?["X-First"] == "one")
-            #expect(requests.last?["X-Last"] == "two")
+            expect(requests.count, equals: 2)
+            expect(requests.last?["X-First"], equals: "one")
+            expect(requests.last?["X-Last"], equals: "two")
         }
     }
 
@@ -108,10 +108,10 @@ struct HTTP2RequestLimitTests {
             ).block
             client.sendSection(
                 1, block: block, ends: false, then: [.data(1, "some"), .data(1, "more", ends: true)])
-            #expect(try await client.response(1).status == 431)
-            #expect(try await client.exchange(3, .get()).text == "ok")
-            #expect(client.goAways.isEmpty)
-            #expect(gateway.upstream.requests.count == 1)
+            try await expect(client.response(1).status, equals: 431)
+            try await expect(client.exchange(3, .get()).text, equals: "ok")
+            expect(empty: client.goAways)
+            expect(gateway.upstream.requests.count, equals: 1)
         }
     }
 
@@ -130,15 +130,15 @@ struct HTTP2RequestLimitTests {
             try await eventually("a rejection") {
                 client.stream(201).isOver || !client.goAways.isEmpty
             }
-            #expect(client.stream(201).reset == .refusedStream)
-            #expect(client.stream(201).sections.isEmpty)
-            #expect(client.goAways.isEmpty)
+            expect(client.stream(201).reset, equals: .refusedStream)
+            expect(empty: client.stream(201).sections)
+            expect(empty: client.goAways)
             gate.open()
-            for id in ids { #expect(try await client.response(id).text == "ok") }
+            for id in ids { try await expect(client.response(id).text, equals: "ok") }
             client.sendSection(203, block: try encoder.get("/public/a", [("x-refused", "yes")]))
-            #expect(try await client.response(203).text == "ok")
-            #expect(gateway.upstream.requests.count == 101)
-            #expect(gateway.upstream.requests.contains { $0["X-Refused"] == "yes" })
+            try await expect(client.response(203).text, equals: "ok")
+            expect(gateway.upstream.requests.count, equals: 101)
+            expect(gateway.upstream.requests.contains { $0["X-Refused"] == "yes" })
         }
     }
 }

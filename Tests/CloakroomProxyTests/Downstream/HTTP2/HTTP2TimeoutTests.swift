@@ -76,9 +76,9 @@ struct HTTP2TimeoutTests {
             }
             try await client.settle()
             let duration = try await Self.run(dawdler, on: client, of: gateway, limit: .seconds(12))
-            #expect(client.isClosed)
+            expect(client.isClosed)
             #expect(duration >= .seconds(10), "\(duration)")
-            #expect(gateway.upstream.requests.count == (besideStream ? 1 : 0))
+            expect(gateway.upstream.requests.count, equals: (besideStream ? 1 : 0))
             if besideStream { try await gateway.upstream.closed() }
         }
     }
@@ -111,12 +111,12 @@ struct HTTP2TimeoutTests {
         }
         .runHTTP2 { gateway, client in
             if hasServedRequest {
-                #expect(try await client.exchange(1, .get()).text == "ok")
+                try await expect(client.exchange(1, .get()).text, equals: "ok")
             } else {
                 try await client.settle()
             }
             let duration = try await Self.run(dawdler, on: client, of: gateway, limit: .seconds(14))
-            #expect(client.isClosed)
+            expect(client.isClosed)
             #expect(duration >= .seconds(10), "\(duration)")
         }
     }
@@ -132,10 +132,10 @@ struct HTTP2TimeoutTests {
         .runHTTP2 { gateway, client in
             for index in 0..<8 {
                 if pings { try await client.settle() }
-                #expect(try await client.exchange(UInt32(2 * index + 1), .get()).text == "ok")
+                try await expect(client.exchange(UInt32(2 * index + 1), .get()).text, equals: "ok")
                 try await gateway.advance(.milliseconds(5_900), inStepsOf: .milliseconds(500))
             }
-            #expect(client.goAways.isEmpty)
+            expect(empty: client.goAways)
         }
     }
 
@@ -151,8 +151,8 @@ struct HTTP2TimeoutTests {
             // The preface takes 2.4 s of it, and the timeout begins again with the SETTINGS.
             let duration = try await Self.run(
                 dawdler, on: client, of: gateway, pause: .milliseconds(100), limit: .seconds(20))
-            #expect(client.isClosed)
-            #expect(duration >= .seconds(10) && duration < .seconds(14), "\(duration)")
+            expect(client.isClosed)
+            expect(duration >= .seconds(10) && duration < .seconds(14), "\(duration)")
         }
     }
 }

@@ -23,15 +23,15 @@ struct HTTP2TrailerTests {
         try await GatewaySetup([.request, .send(Self.reply(trailers, body: body)), .again]).runHTTP2 {
             gateway, client in
             let response = try await client.exchange(1, .get("/public/a", ("te", "trailers")))
-            #expect(response.text == (body.isEmpty ? "" : "ok"))
-            #expect(response.reset == nil)
-            #expect(response.sections.count == 1)
+            expect(response.text, equals: (body.isEmpty ? "" : "ok"))
+            expect(response.reset, equals: nil)
+            expect(response.sections.count, equals: 1)
             let frames = client.frames(of: 1)
-            #expect(frames.filter(\.isHeaders).count == 1)
-            #expect(frames.allSatisfy { !$0.isHeaders || $0.length > 0 })
-            #expect(frames.last?.isData == true)
-            #expect(frames.last?.endsStream == true)
-            #expect(frames.filter(\.endsStream).count == 1)
+            expect(frames.filter(\.isHeaders).count, equals: 1)
+            expect(frames.allSatisfy { !$0.isHeaders || $0.length > 0 })
+            expect(frames.last?.isData, equals: true)
+            expect(frames.last?.endsStream, equals: true)
+            expect(frames.filter(\.endsStream).count, equals: 1)
         }
     }
 
@@ -41,10 +41,10 @@ struct HTTP2TrailerTests {
         try await GatewaySetup([.request, .send(Self.reply(trailers)), .again]).runHTTP2 { gateway, client in
             for id in [1, 3] as [UInt32] {
                 let response = try await client.exchange(id, .get("/public/a", ("te", "trailers")))
-                #expect(response.text == "ok")
-                #expect(response.endedWithFields)
-                #expect(response.trailers?.map { "\($0.name)=\($0.value)" } == ["x-sum=abc", "grpc-status=0"])
-                #expect(client.frames(of: id).last?.isHeaders == true)
+                expect(response.text, equals: "ok")
+                expect(response.endedWithFields)
+                expect(response.trailers?.map { "\($0.name)=\($0.value)" }, equals: ["x-sum=abc", "grpc-status=0"])
+                expect(client.frames(of: id).last?.isHeaders, equals: true)
             }
         }
     }
@@ -60,13 +60,13 @@ struct HTTP2TrailerTests {
                 .headers(1, .post("/public/a", ("te", "trailers")), ends: false), .data(1, "hello"),
                 .headers(1, HTTP2Fields([("x-request-sum", "abc")])))
             let response = try await client.response(1)
-            #expect(response.trailers?["x-response-sum"] == ["def"])
-            #expect(gateway.upstream.requests[0].text == expected)
+            expect(response.trailers?["x-response-sum"], equals: ["def"])
+            expect(gateway.upstream.requests[0].text, equals: expected)
             client.send(
                 .headers(3, .post(), ends: false), .data(3, "hello"),
                 .headers(3, HTTP2Fields([("x-sum", "abc"), (":status", "200")])))
-            #expect(try await client.response(3).reset == .protocolError)
-            #expect(client.goAways.isEmpty)
+            try await expect(client.response(3).reset, equals: .protocolError)
+            expect(empty: client.goAways)
         }
     }
 
@@ -80,8 +80,8 @@ struct HTTP2TrailerTests {
                 client.send(
                     .headers(id, .post("/public/a", ("te", "trailers")), ends: false), .data(id, "hello"),
                     .headers(id, HTTP2Fields(fields)))
-                #expect(try await client.response(id).text == "ok")
-                #expect(gateway.upstream.requests.last?.text == expected)
+                try await expect(client.response(id).text, equals: "ok")
+                expect(gateway.upstream.requests.last?.text, equals: expected)
                 id += 2
             }
         }
@@ -96,12 +96,12 @@ struct HTTP2TrailerTests {
         ) { gateway, client in
             client.send(.headers(1, .get()))
             try await eventually("a window of data") { client.stream(1).bodyCount == 10_000 }
-            #expect(client.stream(1).trailers == nil)
+            expect(client.stream(1).trailers, equals: nil)
             client.send(.windowUpdate(1, 40_000))
             let response = try await client.response(1)
-            #expect(response.bodyCount == 50_000)
-            #expect(response.trailers?["x-sum"].first?.count == 7_000)
-            #expect(try await client.exchange(3, .get("/nowhere")).status == 404)
+            expect(response.bodyCount, equals: 50_000)
+            expect(response.trailers?["x-sum"].first?.count, equals: 7_000)
+            try await expect(client.exchange(3, .get("/nowhere")).status, equals: 404)
         }
     }
 }

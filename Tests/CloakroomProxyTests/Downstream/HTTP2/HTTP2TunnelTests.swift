@@ -36,10 +36,10 @@ struct HTTP2TunnelTests {
             client.send(.headers(1, .webSocket("/public/a"), ends: endsAtOnce))
             let upstream = try await server.peer()
             let head = try await upstream.head()
-            #expect(head.hasPrefix("GET /public/a HTTP/1.1\r\n"))
+            expect(head.hasPrefix("GET /public/a HTTP/1.1\r\n"))
             upstream.send(Handshake.consent)
             try await eventually("the tunnel") { client.stream(1).status == 200 || client.stream(1).isOver }
-            #expect(client.stream(1).status == 200)
+            expect(client.stream(1).status, equals: 200)
             try await body(gateway, client, upstream)
         }
     }
@@ -51,23 +51,23 @@ struct HTTP2TunnelTests {
             client.send(.headers(1, .webSocket("/public/a"), ends: false), .data(1, Self.clientBytes))
             let upstream = try await server.peer()
             let head = try await upstream.head().lowercased()
-            #expect(head.hasPrefix("get /public/a http/1.1\r\n"))
-            #expect(head.contains("\r\nupgrade: websocket\r\n"))
-            #expect(head.contains("\r\nconnection: upgrade\r\n"))
-            #expect(head.contains("\r\nsec-websocket-key: "))
-            #expect(head.contains("\r\nsec-websocket-version: 13\r\n"))
-            #expect(!head.contains("content-length"))
-            #expect(!head.contains("transfer-encoding"))
-            #expect(upstream.unread == "")
+            expect(head.hasPrefix("get /public/a http/1.1\r\n"))
+            expect(head.contains("\r\nupgrade: websocket\r\n"))
+            expect(head.contains("\r\nconnection: upgrade\r\n"))
+            expect(head.contains("\r\nsec-websocket-key: "))
+            expect(head.contains("\r\nsec-websocket-version: 13\r\n"))
+            expect(!head.contains("content-length"))
+            expect(!head.contains("transfer-encoding"))
+            expect(upstream.unread, equals: "")
             upstream.send(Handshake.consent)
-            #expect(try await upstream.text(8) == String(buffer: Self.fromClient))
+            try await expect(upstream.text(8), equals: String(buffer: Self.fromClient))
             try await eventually("the response") { client.stream(1).status != nil || client.isClosed }
             let response = client.stream(1)
-            #expect(response.status == 200)
-            #expect(response["sec-websocket-protocol"] == "chat")
-            #expect(response.head?["sec-websocket-accept"] == [])
-            #expect(response.head?["upgrade"] == [])
-            #expect(response.head?["connection"] == [])
+            expect(response.status, equals: 200)
+            expect(response["sec-websocket-protocol"], equals: "chat")
+            expect(response.head?["sec-websocket-accept"], equals: [])
+            expect(response.head?["upgrade"], equals: [])
+            expect(response.head?["connection"], equals: [])
         }
     }
 
@@ -79,11 +79,11 @@ struct HTTP2TunnelTests {
             client.send(.headers(1, .webSocket("/public/a"), ends: false))
             let upstream = try await server.peer()
             let head = try await upstream.head()
-            #expect(head.hasPrefix("GET /a HTTP/1.1\r\n"))
+            expect(head.hasPrefix("GET /a HTTP/1.1\r\n"))
             upstream.send(
                 Handshake.consent.replacing("Sec-WebSocket-Protocol: chat", with: "Set-Cookie: a=1; Path=/"))
             try await eventually("the response") { client.stream(1).status != nil || client.isClosed }
-            #expect(client.stream(1)["set-cookie"] == "a=1; Path=/public")
+            expect(client.stream(1)["set-cookie"], equals: "a=1; Path=/public")
         }
     }
 
@@ -102,13 +102,13 @@ struct HTTP2TunnelTests {
             client.send(.headers(1, fields, ends: false))
             let upstream = try await server.peer()
             let request = ScriptedUpstream.Request(head: try await upstream.head())
-            #expect(request.values("Sec-WebSocket-Key").count == 1)
-            #expect(request.values("Sec-WebSocket-Version") == ["13"])
-            #expect(!request.head.contains("mine"))
-            #expect(!request.head.contains("bWluZ"))
+            expect(request.values("Sec-WebSocket-Key").count, equals: 1)
+            expect(request.values("Sec-WebSocket-Version"), equals: ["13"])
+            expect(!request.head.contains("mine"))
+            expect(!request.head.contains("bWluZ"))
             upstream.send(Handshake.consent)
             try await eventually("the tunnel") { client.stream(1).status == 200 || client.stream(1).isOver }
-            #expect(client.stream(1).status == 200)
+            expect(client.stream(1).status, equals: 200)
         }
     }
 
@@ -119,8 +119,8 @@ struct HTTP2TunnelTests {
             var fields = HTTP2Fields.webSocket("/public/a")
             fields.lines += HTTP2Fields([("sec-websocket-version", "8")]).lines
             client.send(.headers(1, fields, ends: false))
-            #expect(try await client.response(1).status == 400)
-            #expect(server.peers.isEmpty)
+            try await expect(client.response(1).status, equals: 400)
+            expect(empty: server.peers)
         }
     }
 
@@ -130,15 +130,15 @@ struct HTTP2TunnelTests {
             upstream.send(Self.fromServer)
             try await upstream.endOutput()
             let response = try await client.response(1)
-            #expect(response.body == Self.fromServer)
-            #expect(response.isEnded)
+            expect(response.body, equals: Self.fromServer)
+            expect(response.isEnded)
             client.send(.data(1, Self.clientBytes))
-            #expect(try await upstream.text(8) == String(buffer: Self.fromClient))
+            try await expect(upstream.text(8), equals: String(buffer: Self.fromClient))
             client.send(.data(1, ends: true))
             try await upstream.inputEnded()
             try await client.settle()
-            #expect(client.stream(1).reset == nil)
-            #expect(client.goAways.isEmpty)
+            expect(client.stream(1).reset, equals: nil)
+            expect(empty: client.goAways)
         }
     }
 
@@ -149,14 +149,14 @@ struct HTTP2TunnelTests {
         try await Self.open { _, client, upstream in
             client.send(.data(1, Self.clientBytes, ends: true))
             try await upstream.inputEnded()
-            #expect(upstream.unread == String(buffer: Self.fromClient))
+            expect(upstream.unread, equals: String(buffer: Self.fromClient))
             upstream.send(Self.fromServer)
             try await eventually("the upstream's frame") { client.stream(1).bodyCount == 4 }
-            #expect(!client.stream(1).isOver)
+            expect(!client.stream(1).isOver)
             try await upstream.endOutput()
             let response = try await client.response(1)
-            #expect(response.isEnded)
-            #expect(response.reset == nil)
+            expect(response.isEnded)
+            expect(response.reset, equals: nil)
             try await upstream.inputEnded()
         }
     }
@@ -168,8 +168,8 @@ struct HTTP2TunnelTests {
             upstream.send(Self.fromServer)
             try await upstream.endOutput()
             let response = try await client.response(1)
-            #expect(response.body == Self.fromServer)
-            #expect(response.isEnded)
+            expect(response.body, equals: Self.fromServer)
+            expect(response.isEnded)
         }
     }
 
@@ -178,7 +178,7 @@ struct HTTP2TunnelTests {
         try await Self.open { _, client, upstream in
             client.send(.reset(1))
             try await upstream.inputEnded()
-            #expect(try await client.exchange(3, .get("/nowhere")).status == 404)
+            try await expect(client.exchange(3, .get("/nowhere")).status, equals: 404)
         }
     }
 
@@ -186,9 +186,9 @@ struct HTTP2TunnelTests {
     func upstreamResets() async throws {
         try await Self.open { _, client, upstream in
             try await upstream.close()
-            #expect(try await client.response(1).isOver)
+            try await expect(client.response(1).isOver)
             client.send(.data(1, Self.clientBytes), .data(1, Self.clientBytes, ends: true))
-            #expect(try await client.exchange(3, .get("/nowhere")).status == 404)
+            try await expect(client.exchange(3, .get("/nowhere")).status, equals: 404)
         }
     }
 
@@ -202,14 +202,14 @@ struct HTTP2TunnelTests {
         .runHTTP2 { gateway, client async throws in
             let name = isKnown ? "websocket" : "connect-udp"
             client.send(.headers(1, .webSocket("/public/a", protocol: name), ends: false))
-            #expect(try await client.response(1).status == 501)
-            #expect(try await client.reset(1) == .noError)
+            try await expect(client.response(1).status, equals: 501)
+            try await expect(client.reset(1), equals: .noError)
             client.send(.headers(3, .webSocket("/nowhere", protocol: name), ends: false))
-            #expect(try await client.response(3).status == 404)
+            try await expect(client.response(3).status, equals: 404)
             client.send(.headers(5, .webSocket("/private/a", protocol: name), ends: false))
-            #expect(try await client.response(5).status == 401)
-            #expect(gateway.upstream.requests.isEmpty)
-            #expect(try await client.exchange(7, .get()).text == "ok")
+            try await expect(client.response(5).status, equals: 401)
+            expect(empty: gateway.upstream.requests)
+            try await expect(client.exchange(7, .get()).text, equals: "ok")
         }
     }
 
@@ -224,12 +224,12 @@ struct HTTP2TunnelTests {
             upstream.send("HTTP/1.1 \(status) No\r\nContent-Length: 2\r\n\r\nno")
             let response = try await client.response(1)
             // To the client, any 2xx would mean that the tunnel is established.
-            #expect(response.status == forwarded)
+            expect(response.status, equals: forwarded)
             if status == forwarded {
-                #expect(response.text == "no")
-                #expect(try await client.reset(1) == .noError)
+                expect(response.text, equals: "no")
+                try await expect(client.reset(1), equals: .noError)
             }
-            #expect(upstream.unread == "")
+            expect(upstream.unread, equals: "")
         }
     }
 
@@ -243,8 +243,8 @@ struct HTTP2TunnelTests {
             fields.lines.removeAll { $0.name == Array(name.utf8) }
             if name == "content-length" { fields.lines += HTTP2Fields([(name, "5")]).lines }
             client.send(.headers(1, fields, ends: false))
-            #expect(try await client.reset(1) == .protocolError)
-            #expect(server.peers.isEmpty)
+            try await expect(client.reset(1), equals: .protocolError)
+            expect(empty: server.peers)
         }
     }
 
@@ -259,9 +259,9 @@ struct HTTP2TunnelTests {
                 try await eventually("a frame") { client.stream(1).bodyCount == 4 * round }
             }
             try await gateway.advance(.milliseconds(59_900), inStepsOf: .seconds(10))
-            #expect(!client.stream(1).isOver)
+            expect(!client.stream(1).isOver)
             try await gateway.advance(.milliseconds(200))
-            #expect(try await client.response(1).isOver)
+            try await expect(client.response(1).isOver)
             try await upstream.inputEnded()
         }
     }
@@ -271,10 +271,10 @@ struct HTTP2TunnelTests {
         try await Self.open(configuration: { $0.routes[0].stream.message = 10 }) { _, client, upstream in
             // Part of the head was forwarded, so that no Close frame can follow.
             client.send(.data(1, Self.clientBytes + [0x82]), .data(1, [0x80 | 11, 0, 0, 0, 0]))
-            #expect(try await upstream.rest() == ByteBuffer(bytes: Self.clientBytes + [0x82]))
+            try await expect(upstream.rest(), equals: ByteBuffer(bytes: Self.clientBytes + [0x82]))
             let response = try await client.response(1)
-            #expect(response.isEnded)
-            #expect(Frame.closeCode(response.body) == 1_009)
+            expect(response.isEnded)
+            expect(Frame.closeCode(response.body), equals: 1_009)
         }
     }
 
@@ -283,10 +283,10 @@ struct HTTP2TunnelTests {
         try await Self.open { gateway, client, upstream in
             await gateway.beginDrain()
             let response = try await client.response(1)
-            #expect(response.isEnded)
-            #expect(Frame.closeCode(response.body) == 1_001)
+            expect(response.isEnded)
+            expect(Frame.closeCode(response.body), equals: 1_001)
             let rest = try await upstream.rest()
-            #expect(Frame.maskedCloseCode(rest) == 1_001)
+            expect(Frame.maskedCloseCode(rest), equals: 1_001)
             try await client.closed()
             try await gateway.stopped()
         }
@@ -302,10 +302,10 @@ struct HTTP2TunnelTests {
                 try await upstream.endOutput()
             }
             #expect(try await waitUntilStable { upstream.sent } < 40 << 20)
-            #expect(try await client.exchange(3, .request("HEAD", "/nowhere")).status == 404)
+            try await expect(client.exchange(3, .request("HEAD", "/nowhere")).status, equals: 404)
             client.send(.windowUpdate(1, 1 << 20))
             try await writing.value
-            #expect(try await client.response(1).bodyCount == 64 << 20)
+            try await expect(client.response(1).bodyCount, equals: 64 << 20)
         }
     }
 
@@ -315,9 +315,9 @@ struct HTTP2TunnelTests {
             for _ in 0..<10 {
                 client.send(.data(1), .data(1, Self.clientBytes))
                 let text = try await upstream.text(8)
-                #expect(text == String(buffer: Self.fromClient))
+                expect(text, equals: String(buffer: Self.fromClient))
             }
-            #expect(client.goAways.isEmpty)
+            expect(empty: client.goAways)
         }
     }
 }

@@ -43,9 +43,9 @@ struct HTTP2WaitingBodyTests {
             let sent = try await Self.fill(client, ids)
             #expect(sent <= 1 << 20)
             #expect(sent > 100_000)
-            #expect(!client.isClosed)
-            #expect(try await client.exchange(201, .get("/nowhere"), within: .seconds(15)).status == 404)
-            #expect(try await gateway.servesSoon())
+            expect(!client.isClosed)
+            try await expect(client.exchange(201, .get("/nowhere"), within: .seconds(15)).status, equals: 404)
+            try await expect(gateway.servesSoon())
             // The window of streams that are reset is returned.
             client.send(ids.map { .reset($0) })
             try await eventually("the window of the connection") {
@@ -65,8 +65,8 @@ struct HTTP2WaitingBodyTests {
             client.send(ids.map { .headers($0, .post(), ends: false) })
             try await eventually("99 requests") { gateway.upstream.requests.count == 99 }
             _ = try await Self.fill(client, ids)
-            #expect(try await client.exchange(201, .get()).text == "ok")
-            #expect(try await gateway.servesSoon())
+            try await expect(client.exchange(201, .get()).text, equals: "ok")
+            try await expect(gateway.servesSoon())
         }
     }
 
@@ -86,8 +86,8 @@ struct HTTP2WaitingBodyTests {
                 for id in ids { group.addTask { try await client.upload(id, total) } }
                 try await group.waitForAll()
             }
-            for id in ids { #expect(try await client.response(id).text == "ok") }
-            #expect(client.goAways.isEmpty)
+            for id in ids { try await expect(client.response(id).text, equals: "ok") }
+            expect(empty: client.goAways)
         }
     }
 
@@ -114,9 +114,9 @@ struct HTTP2WaitingBodyTests {
                 }
                 if isBlocked { try await Task.sleep(for: .milliseconds(2)) }
             }
-            #expect(left.values.reduce(0, +) == 0)
-            for id in ids { #expect(try await client.response(id).text == "ok") }
-            #expect(client.goAways.isEmpty)
+            expect(left.values.reduce(0, +), equals: 0)
+            for id in ids { try await expect(client.response(id).text, equals: "ok") }
+            expect(empty: client.goAways)
         }
     }
 
@@ -125,12 +125,12 @@ struct HTTP2WaitingBodyTests {
         try await GatewaySetup([.head]).configuration { $0.limits.body = 1_000 }.runHTTP2 { gateway, client in
             let ids = Array(Self.ids.prefix(60))
             client.send(ids.map { .headers($0, .post("/public/a", ("content-length", "100000")), ends: false) })
-            for id in ids { #expect(try await client.response(id).status == 413) }
+            for id in ids { try await expect(client.response(id).status, equals: 413) }
             // Data in flight, in total 60 times 30 KB, more than the window of the connection.
             for id in ids { try await client.upload(id, 30_000, ends: false) }
             try await eventually("the window of the connection") { client.room(on: 301) >= 30_000 }
-            #expect(try await client.exchange(303, .get("/nowhere")).status == 404)
-            #expect(client.goAways.isEmpty)
+            try await expect(client.exchange(303, .get("/nowhere")).status, equals: 404)
+            expect(empty: client.goAways)
         }
     }
 }

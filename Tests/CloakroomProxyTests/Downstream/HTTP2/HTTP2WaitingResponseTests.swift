@@ -31,11 +31,11 @@ struct HTTP2WaitingResponseTests {
                     client.send(.headers(id, .get()))
                     try await eventually("the head of \(id)") { client.stream(id).status == 200 }
                 }
-                #expect(try await gateway.client().exchange(Ask.get()).status == 429)
+                try await expect(gateway.client().exchange(Ask.get()).status, equals: 429)
                 client.send(.windowUpdate(1, 100), .windowUpdate(3, 99))
-                #expect(try await client.response(1).bodyCount == 100)
+                try await expect(client.response(1).bodyCount, equals: 100)
                 let other = try await gateway.client()
-                #expect(try await other.exchange(Ask.get()).status == 200)
+                try await expect(other.exchange(Ask.get()).status, equals: 200)
                 // A reset and the end of a connection return the others.
                 client.send(.reset(3))
                 try await eventually("another") { gateway.metrics.contains("cloakroom_client_cap_total") }
@@ -89,10 +89,10 @@ struct HTTP2WaitingResponseTests {
             let guilty = try await gateway.http2(waiting)
             guilty.send(ids.prefix(40).map { .headers($0, .get("/public/large")) })
             try await eventually("the end") { guilty.isClosed }
-            #expect(guilty.goAways.last?.code == .enhanceYourCalm)
-            #expect(!other.isClosed)
+            expect(guilty.goAways.last?.code, equals: .enhanceYourCalm)
+            expect(!other.isClosed)
             other.send([.windowUpdate(0, 1 << 23)] + ids.map { .windowUpdate($0, 1 << 17) })
-            for id in ids { #expect(try await other.response(id).bodyCount == 3 * 16_384) }
+            for id in ids { try await expect(other.response(id).bodyCount, equals: 3 * 16_384) }
         }
     }
 
@@ -117,15 +117,15 @@ struct HTTP2WaitingResponseTests {
                 try await gateway.advance(.milliseconds(100))
             }
             let ended = clients.filter(\.isClosed)
-            #expect(!ended.isEmpty)
-            #expect(ended.allSatisfy { $0.goAways.last?.code == .enhanceYourCalm })
-            #expect(gateway.metrics.contains("http2_waiting_responses"))
+            expect(!ended.isEmpty)
+            expect(ended.allSatisfy { $0.goAways.last?.code == .enhanceYourCalm })
+            expect(gateway.metrics.contains("http2_waiting_responses"))
             // A connection on which little waits stays, and a client that reads gets everything.
-            #expect(!small.isClosed)
+            expect(!small.isClosed)
             let reading = HTTP2Client.HTTP2ClientOptions(settings: [.initialWindow(1 << 20)], keepsBodies: false)
             let reader = try await gateway.http2(reading)
             reader.send([.windowUpdate(0, 1 << 23)] + ids.map { .headers($0, .get()) })
-            for id in ids { #expect(try await reader.response(id).bodyCount == 65_000) }
+            for id in ids { try await expect(reader.response(id).bodyCount, equals: 65_000) }
         }
     }
 
@@ -143,17 +143,17 @@ struct HTTP2WaitingResponseTests {
         let start: [HTTP2WireFrame] = [.settings([.initialWindow(1 << 22)]), .windowUpdate(0, 1 << 26)]
         let frames = start + ids.map { .headers($0, .get("/app/a.bin")) }
         try connection.channel.writeInbound(ByteBuffer(bytes: HTTP2WireFrame.preface + frames.flatMap(\.bytes)))
-        #expect(connection.context.responseBytes == limit)
-        #expect(handler.streams.compactMap { $0?.exchange?.drainCredit?.isBehind } == ids.map { _ in true })
+        expect(connection.context.responseBytes, equals: limit)
+        expect(handler.streams.compactMap { $0?.exchange?.drainCredit?.isBehind }, equals: ids.map { _ in true })
         connection.channel.embeddedEventLoop.run()
         #expect(gauge.most <= limit)
-        #expect(connection.context.responseBytes == 0)
+        expect(connection.context.responseBytes, equals: 0)
         let recorder = HTTP2Recorder(.init())
         var sent = try connection.sent()
         _ = recorder.receive(&sent)
         let streams = recorder.state.withLock { $0.streams }
         let expected = ByteBuffer(bytes: content)
-        #expect(ids.allSatisfy { streams[$0]?.isEnded == true && streams[$0]?.body == expected })
+        expect(ids.allSatisfy { streams[$0]?.isEnded == true && streams[$0]?.body == expected })
     }
 
     /// Measures something with each write.

@@ -51,10 +51,10 @@ struct AcceptHandlerTests {
                 }
                 return try server.syncOptions?.getOption(.autoRead)
             }.get()
-            #expect(paused == false)
+            expect(paused, equals: false)
             let client = try await RawPeer.connect(port: server.localAddress?.port ?? 0, allowsHalfClosure: false)
             try await eventually("the connection to be accepted") { limit.accepted == 1 }
-            #expect(try await Self.isAccepting(server))
+            try await expect(Self.isAccepting(server))
             try await client.close()
         }
     }
@@ -65,7 +65,7 @@ struct AcceptHandlerTests {
         try await Self.running(limit: limit, accepts: false) { server in
             let client = try await RawPeer.connect(port: server.localAddress?.port ?? 0, allowsHalfClosure: false)
             try await server.eventLoop.submit {}.get()
-            #expect(limit.accepted == 0)
+            expect(limit.accepted, equals: 0)
             await ListeningSocket(channel: server, predecessors: [], isInherited: false).accept()
             try await eventually("the connection to be accepted") { limit.accepted == 1 }
             try await client.close()
@@ -77,7 +77,7 @@ struct AcceptHandlerTests {
         try await Self.running { server in
             server.pipeline.fireErrorCaught(IOError(errnoCode: ECONNABORTED, reason: "accept"))
             let isAccepting = try await Self.isAccepting(server)
-            #expect(isAccepting)
+            expect(isAccepting)
         }
     }
 
@@ -92,7 +92,7 @@ struct AcceptHandlerTests {
             }.get()
             // Longer than the pause after a shortage.
             try await server.eventLoop.scheduleTask(in: AcceptHandler.backoff * 2) {}.futureResult.get()
-            #expect(try await !Self.isAccepting(server))
+            try await expect(!Self.isAccepting(server))
             try await client.close()
             try await eventually("room") { try await Self.isAccepting(server) }
         }
@@ -110,16 +110,16 @@ struct AcceptHandlerTests {
             for pause in 1...2 {
                 let client = try await RawPeer.connect(port: server.localAddress?.port ?? 0, allowsHalfClosure: false)
                 try await eventually("the pause") { exposes("cloakroom_accept_paused_listeners 1") }
-                #expect(exposes(#"cloakroom_accept_pauses_total{reason="limit"} \#(pause)"#))
+                expect(exposes(#"cloakroom_accept_pauses_total{reason="limit"} \#(pause)"#))
                 try await client.close()
                 try await eventually("room") { exposes("cloakroom_accept_paused_listeners 0") }
             }
         }
-        #expect(exposes(#"cloakroom_accept_pauses_total{reason="resources"} 0"#))
+        expect(exposes(#"cloakroom_accept_pauses_total{reason="resources"} 0"#))
         let lines = log.lines("event", "accept_paused")
-        #expect(lines.count == 1)
-        #expect(lines.first?["reason"] == "limit")
-        #expect(lines.first?["limit"] == "1")
-        #expect(lines.first?["level"] == "warning")
+        expect(lines.count, equals: 1)
+        expect(lines.first?["reason"], equals: "limit")
+        expect(lines.first?["limit"], equals: "1")
+        expect(lines.first?["level"], equals: "warning")
     }
 }

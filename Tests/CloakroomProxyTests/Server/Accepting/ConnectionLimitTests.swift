@@ -12,15 +12,15 @@ struct ConnectionLimitTests {
         try await Self.setup.configuration { $0.limits.connections = 2 }.steppedTime().run { gateway in
             let first = try await gateway.client()
             let second = try await gateway.client()
-            for client in [first, second] { #expect(try await client.exchange(Ask.get()).text == "ok") }
+            for client in [first, second] { try await expect(client.exchange(Ask.get()).text, equals: "ok") }
             let third = try await gateway.client(sending: Ask.get("/public/third"))
             // Other connections continue, and the only event loop had time to accept the new one.
-            for _ in 0..<10 { #expect(try await first.exchange(Ask.get()).text == "ok") }
-            #expect(third.received == 0)
-            #expect(!third.isClosed)
-            #expect(!gateway.upstream.requests.contains { $0.line.contains("third") })
+            for _ in 0..<10 { try await expect(first.exchange(Ask.get()).text, equals: "ok") }
+            expect(third.received, equals: 0)
+            expect(!third.isClosed)
+            expect(!gateway.upstream.requests.contains { $0.line.contains("third") })
             try await second.close()
-            #expect(try await third.response().text == "ok")
+            try await expect(third.response().text, equals: "ok")
         }
     }
 
@@ -36,7 +36,8 @@ struct ConnectionLimitTests {
                     group.addTask {
                         for _ in 0..<25 {
                             let client = try await gateway.client()
-                            #expect(try await client.exchange(Ask.get("/public/a", "Connection: close")).text == "ok")
+                            try await expect(
+                                client.exchange(Ask.get("/public/a", "Connection: close")).text, equals: "ok")
                             try? await client.close()
                         }
                     }
@@ -53,14 +54,14 @@ struct ConnectionLimitTests {
             configuration.listeners.append(ListenerConfiguration(address: HostAndPort(host: "127.0.0.1", port: 0)))
         }
         try await setup.run { gateway in
-            #expect(gateway.ports.count == 2)
+            expect(gateway.ports.count, equals: 2)
             let first = try await RawPeer.connect(port: gateway.ports[0], allowsHalfClosure: false)
-            #expect(try await first.exchange(Ask.get()).text == "ok")
+            try await expect(first.exchange(Ask.get()).text, equals: "ok")
             let second = try await RawPeer.connect(port: gateway.ports[1], allowsHalfClosure: false, sending: Ask.get())
-            for _ in 0..<10 { #expect(try await first.exchange(Ask.get()).text == "ok") }
-            #expect(second.received == 0)
+            for _ in 0..<10 { try await expect(first.exchange(Ask.get()).text, equals: "ok") }
+            expect(second.received, equals: 0)
             try await first.close()
-            #expect(try await second.response().text == "ok")
+            try await expect(second.response().text, equals: "ok")
         }
     }
 
@@ -69,17 +70,17 @@ struct ConnectionLimitTests {
         try await Self.setup.configuration { $0.limits.connectionsPerAddress = 2 }.run { gateway in
             let first = try await gateway.client()
             let second = try await gateway.client()
-            for client in [first, second] { #expect(try await client.exchange(Ask.get()).text == "ok") }
+            for client in [first, second] { try await expect(client.exchange(Ask.get()).text, equals: "ok") }
             let third = try await gateway.client()
             try await third.closed()
-            #expect(third.received == 0)
+            expect(third.received, equals: 0)
             try await gateway.metric("cloakroom_rejections_total{reason=\"connections_per_address\"} 1")
             try await second.close()
             try await eventually("room for another") {
                 guard let next = try? await gateway.client() else { return false }
                 return (try? await next.exchange(Ask.get()).text) == "ok"
             }
-            #expect(try await first.exchange(Ask.get()).text == "ok")
+            try await expect(first.exchange(Ask.get()).text, equals: "ok")
         }
     }
 
@@ -92,7 +93,7 @@ struct ConnectionLimitTests {
         try await setup.run { gateway in
             var clients: [RawPeer] = []
             for _ in 0..<3 { clients.append(try await gateway.client()) }
-            for client in clients { #expect(try await client.exchange(Ask.get()).text == "ok") }
+            for client in clients { try await expect(client.exchange(Ask.get()).text, equals: "ok") }
         }
     }
 
@@ -105,16 +106,16 @@ struct ConnectionLimitTests {
         func header(_ address: String) -> String { "PROXY TCP4 \(address) 198.51.100.2 56211 443\r\n" }
         try await setup.run { gateway in
             let first = try await gateway.client()
-            #expect(try await first.exchange(header("192.0.2.1") + Ask.get()).text == "ok")
+            try await expect(first.exchange(header("192.0.2.1") + Ask.get()).text, equals: "ok")
             let second = try await gateway.client()
-            #expect(try await second.exchange(header("192.0.2.2") + Ask.get()).text == "ok")
+            try await expect(second.exchange(header("192.0.2.2") + Ask.get()).text, equals: "ok")
             let again = try await gateway.client(sending: header("192.0.2.1") + Ask.get())
             try await again.closed()
-            #expect(again.received == 0)
+            expect(again.received, equals: 0)
             try await gateway.metric("cloakroom_rejections_total{reason=\"connections_per_address\"} 1")
             // The proxy's own connections, such as health checks, are not limited.
             for _ in 0..<2 {
-                #expect(try await gateway.client().exchange("PROXY UNKNOWN\r\n" + Ask.get()).text == "ok")
+                try await expect(gateway.client().exchange("PROXY UNKNOWN\r\n" + Ask.get()).text, equals: "ok")
             }
         }
     }

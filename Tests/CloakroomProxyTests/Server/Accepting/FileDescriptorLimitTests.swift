@@ -27,11 +27,11 @@ struct FileDescriptorLimitTests {
         ])
     func budget(total: Int, reserve: Int, configured: Int, wanted: Int, connections: Int, pools: Int) {
         let limit = FileDescriptorLimit(total: total, cores: 2)
-        #expect(limit.reserve == reserve)
-        #expect(
-            limit.budget(for: configuration(configured, [wanted]))
-                == DescriptorBudget(
-                    total: total, connections: connections, pools: pools, files: reserve / 2))
+        expect(limit.reserve, equals: reserve)
+        expect(
+            limit.budget(for: configuration(configured, [wanted])),
+            equals: DescriptorBudget(
+                total: total, connections: connections, pools: pools, files: reserve / 2))
     }
 
     @Test("Connections and all pools together fit the descriptors, and a slow upstream leaves the others their share")
@@ -39,10 +39,10 @@ struct FileDescriptorLimitTests {
         let log = RecordedLog()
         let wanted = configuration(20_000, [1_024, 512, 1])
         let fitted = FileDescriptorLimit(total: 1_024, cores: 2).budget(for: wanted).fit(wanted, logger: log.logger)
-        #expect(fitted.limits.connections == 378)
-        #expect(fitted.upstreams.map(\.pool.maxConnections) == [251, 125, 1])
-        #expect(log.lines("configured", "20000").count == 1)
-        #expect(log.lines("configured", "1537").count == 1)
+        expect(fitted.limits.connections, equals: 378)
+        expect(fitted.upstreams.map(\.pool.maxConnections), equals: [251, 125, 1])
+        expect(log.lines("configured", "20000").count, equals: 1)
+        expect(log.lines("configured", "1537").count, equals: 1)
     }
 
     @Test("A reload with more pools does not exceed the budget of the start")
@@ -50,8 +50,8 @@ struct FileDescriptorLimitTests {
         let logger = RecordedLog().logger
         let budget = FileDescriptorLimit(total: 1_024, cores: 2).budget(for: configuration(20_000, [100]))
         let fitted = budget.fit(configuration(20_000, [100, 100]), logger: logger)
-        #expect(fitted.limits.connections == 656)
-        #expect(fitted.upstreams.map(\.pool.maxConnections) == [50, 50])
+        expect(fitted.limits.connections, equals: 656)
+        expect(fitted.upstreams.map(\.pool.maxConnections), equals: [50, 50])
     }
 
     @Test("Limits that fit are not changed, and nothing is logged")
@@ -61,22 +61,22 @@ struct FileDescriptorLimitTests {
         let budget = FileDescriptorLimit(total: 65_536, cores: 2).budget(for: wanted)
         var fitted = wanted
         fitted.limits.openFiles = 1_638
-        #expect(budget.fit(wanted, logger: log.logger) == fitted)
-        #expect(log.texts.isEmpty)
+        expect(budget.fit(wanted, logger: log.logger), equals: fitted)
+        expect(empty: log.texts)
     }
 
     @Test("The pool of WebSockets to an upstream with HTTP/2 counts too")
     func tunnels() {
         var wanted = configuration(20_000, [100])
         wanted.upstreams[0].protocolVersion = .http2
-        #expect(FileDescriptorLimit(total: 1_024, cores: 2).budget(for: wanted).pools == 200)
+        expect(FileDescriptorLimit(total: 1_024, cores: 2).budget(for: wanted).pools, equals: 200)
     }
 
     @Test("The process raises its descriptor limit to the hard limit")
     func raised() throws {
         let limit = try FileDescriptorLimit.raised()
         #expect(limit.total >= 256)
-        #expect(try FileDescriptorLimit.raised() == limit)
-        #expect(limit.total == sysconf(CInt(_SC_OPEN_MAX)))
+        try expect(FileDescriptorLimit.raised(), equals: limit)
+        expect(limit.total, equals: sysconf(CInt(_SC_OPEN_MAX)))
     }
 }

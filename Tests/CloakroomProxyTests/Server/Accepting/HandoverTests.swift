@@ -18,7 +18,7 @@ struct HandoverTests {
                 configuration.listeners[0].address.port = port
             }
             try await second.run { new in
-                #expect(new.port == port)
+                expect(new.port, equals: port)
                 try await body(old, new)
             }
         }
@@ -27,7 +27,7 @@ struct HandoverTests {
     /// One connection and one request, without a retry.
     private static func ask(_ gateway: RunningGateway) async throws {
         let client = try await gateway.client()
-        #expect(try await client.exchange(Ask.get("/public/a", "Connection: close")).text == "ok")
+        try await expect(client.exchange(Ask.get("/public/a", "Connection: close")).text, equals: "ok")
         try? await client.close()
     }
 
@@ -68,11 +68,11 @@ struct HandoverTests {
             let port = first.port
             let second = Self.setup.configuration { $0.listeners[0].address.port = port }
             let error = await #expect(throws: ListenerError.self) { try await second.run { _ in } }
-            #expect(error?.finding?.key == ["listeners", "0", "address"])
-            #expect(error?.description.contains("address already in use") == true)
-            #expect(error?.description.contains("--take-over") == true)
+            expect(error?.finding?.key, equals: ["listeners", "0", "address"])
+            expect(error?.description.contains("address already in use"), equals: true)
+            expect(error?.description.contains("--take-over"), equals: true)
             for _ in 0..<50 { try await Self.ask(first) }
-            #expect(first.upstream.requests.count == 50)
+            expect(first.upstream.requests.count, equals: 50)
         }
     }
 
@@ -82,7 +82,7 @@ struct HandoverTests {
             let port = new.port
             let third = Self.setup.configuration { $0.listeners[0].address.port = port }
             await #expect(throws: ListenerError.self) { try await third.run { _ in } }
-            try await third.with(\.sharesListeners, true).run { #expect($0.port == port) }
+            try await third.with(\.sharesListeners, true).run { expect($0.port, equals: port) }
         }
     }
 
@@ -99,14 +99,14 @@ struct HandoverTests {
             configuration.listeners[0].address = address
             configuration.admin = AdminConfiguration(address: address)
             let all = ListenerCheck.findings(in: configuration, sharesListeners: false)
-            #expect(all.map(\.key) == [["listeners", "0", "address"], ["admin", "address"]])
-            #expect(all.allSatisfy { $0.message.contains("127.0.0.1:\(first.port)") && !$0.isWarning })
+            expect(all.map(\.key), equals: [["listeners", "0", "address"], ["admin", "address"]])
+            expect(all.allSatisfy { $0.message.contains("127.0.0.1:\(first.port)") && !$0.isWarning })
             let shared = ListenerCheck.findings(in: configuration, sharesListeners: true)
-            #expect(shared.map(\.key) == [["admin", "address"]])
-            #expect(shared.allSatisfy { $0.suggestion.contains("needs its own admin address") })
+            expect(shared.map(\.key), equals: [["admin", "address"]])
+            expect(shared.allSatisfy { $0.suggestion.contains("needs its own admin address") })
             configuration.listeners[0].address.port = 0
             configuration.admin = nil
-            #expect(ListenerCheck.findings(in: configuration, sharesListeners: false) == [])
+            expect(ListenerCheck.findings(in: configuration, sharesListeners: false), equals: [])
             try await Self.ask(first)
         }
     }
@@ -128,7 +128,7 @@ struct HandoverTests {
             try await Self.load(other, stopping: stopping)
             let count = other.upstream.requests.count
             try await Self.ask(other)
-            #expect(other.upstream.requests.count == count + 1)
+            expect(other.upstream.requests.count, equals: count + 1)
         }
     }
 

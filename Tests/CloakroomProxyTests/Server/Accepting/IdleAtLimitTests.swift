@@ -18,19 +18,19 @@ struct IdleAtLimitTests {
             var clients: [RawPeer] = []
             for _ in 0..<4 {
                 let client = try await gateway.client()
-                #expect(try await client.exchange(Ask.get()).text == "ok")
+                try await expect(client.exchange(Ask.get()).text, equals: "ok")
                 clients.append(client)
                 try await gateway.advance(.milliseconds(100))
             }
             let new = try await gateway.client(sending: Ask.get())
             try await gateway.advance(.milliseconds(2_000))
-            #expect(new.received == 0)
-            #expect(clients.allSatisfy { !$0.isClosed })
+            expect(new.received, equals: 0)
+            expect(clients.allSatisfy { !$0.isClosed })
             try await gateway.advance(.milliseconds(650))
-            #expect(try await new.response().text == "ok")
-            #expect(clients.map(\.isClosed) == [true, false, false, false])
+            try await expect(new.response().text, equals: "ok")
+            expect(clients.map(\.isClosed), equals: [true, false, false, false])
             try await gateway.metric("cloakroom_rejections_total{reason=\"idle_at_limit\"} 1")
-            #expect(try await clients[3].exchange(Ask.get()).text == "ok")
+            try await expect(clients[3].exchange(Ask.get()).text, equals: "ok")
         }
     }
 
@@ -39,13 +39,13 @@ struct IdleAtLimitTests {
         try await Self.setup(64).run { gateway in
             var clients: [RawPeer] = []
             for _ in 0..<64 { clients.append(try await gateway.client()) }
-            for client in clients { #expect(try await client.exchange(Ask.get()).text == "ok") }
+            for client in clients { try await expect(client.exchange(Ask.get()).text, equals: "ok") }
             try await gateway.advance(.seconds(30), inStepsOf: .seconds(1))
-            #expect(clients.allSatisfy { !$0.isClosed })
+            expect(clients.allSatisfy { !$0.isClosed })
             let new = try await gateway.client(sending: Ask.get())
             try await gateway.advance(.milliseconds(100))
-            #expect(try await new.response().text == "ok")
-            #expect(clients.count { $0.isClosed } == 1)
+            try await expect(new.response().text, equals: "ok")
+            expect(clients.count { $0.isClosed }, equals: 1)
         }
     }
 
@@ -63,7 +63,7 @@ struct IdleAtLimitTests {
             try await gateway.advance(.milliseconds(100))
             let new = try await gateway.client(sending: Ask.get())
             try await gateway.advance(.milliseconds(3_100))
-            #expect(try await new.response().text == "ok")
+            try await expect(new.response().text, equals: "ok")
         }
     }
 
@@ -80,7 +80,7 @@ struct IdleAtLimitTests {
                 isClosed = { client.isClosed }
             } else {
                 let client = try await gateway.client()
-                #expect(try await client.exchange(Ask.get()).text == "ok")
+                try await expect(client.exchange(Ask.get()).text, equals: "ok")
                 try await gateway.advance(.seconds(55), inStepsOf: .seconds(5))
                 client.send("GET /public/a HTTP/1.1\r\nHost: a")
                 isClosed = { client.isClosed }
@@ -90,11 +90,11 @@ struct IdleAtLimitTests {
             await gateway.settle()
             let new = try await gateway.client(sending: Ask.get())
             try await gateway.advance(.milliseconds(2_900))
-            #expect(!isClosed())
-            #expect(!second.isClosed)
-            #expect(new.received == 0)
+            expect(!isClosed())
+            expect(!second.isClosed)
+            expect(new.received, equals: 0)
             try await gateway.advance(.milliseconds(200))
-            #expect(try await new.response().text == "ok")
+            try await expect(new.response().text, equals: "ok")
         }
     }
 
@@ -116,7 +116,7 @@ struct IdleAtLimitTests {
             await gateway.settle()
             let new = try await gateway.client()
             try await gateway.advance(.milliseconds(2_900))
-            #expect(clients.allSatisfy { !$0.isClosed })
+            expect(clients.allSatisfy { !$0.isClosed })
             try await gateway.advance(.milliseconds(200))
             try await eventually("room") { clients.contains { $0.isClosed } }
             try? await new.close()
@@ -132,12 +132,12 @@ struct IdleAtLimitTests {
             try await eventually("both requests") { gateway.upstream.requests.count == 2 }
             let new = try await gateway.client(sending: Ask.get())
             try await gateway.advance(.seconds(10), inStepsOf: .seconds(1))
-            #expect(new.received == 0)
-            #expect(clients.allSatisfy { !$0.isClosed })
+            expect(new.received, equals: 0)
+            expect(clients.allSatisfy { !$0.isClosed })
             gate.open()
-            for client in clients { #expect(try await client.response().text == "ok") }
+            for client in clients { try await expect(client.response().text, equals: "ok") }
             try await gateway.advance(.milliseconds(3_100))
-            #expect(try await new.response().text == "ok")
+            try await expect(new.response().text, equals: "ok")
         }
     }
 
@@ -151,7 +151,7 @@ struct IdleAtLimitTests {
             client.send(Ask.get())
             try await eventually("the request") { gateway.upstream.requests.count == 1 }
             try await gateway.advance(.seconds(6), inStepsOf: .seconds(1))
-            #expect(!gateway.metrics.contains("idle_at_limit"))
+            expect(!gateway.metrics.contains("idle_at_limit"))
         }
     }
 
@@ -172,8 +172,8 @@ struct IdleAtLimitTests {
             let new = try await gateway.client(sending: Ask.get())
             try await gateway.advance(.milliseconds(3_100))
             try await eventually("the response") { new.received > 0 }
-            #expect(stalled.allSatisfy { !$0.isClosed })
-            #expect(others.count { $0.isClosed } == 1)
+            expect(stalled.allSatisfy { !$0.isClosed })
+            expect(others.count { $0.isClosed }, equals: 1)
         }
     }
 
@@ -183,7 +183,7 @@ struct IdleAtLimitTests {
             let client = try await gateway.http2()
             try await client.settle()
             let second = try await gateway.client()
-            #expect(try await second.exchange(Ask.get()).text == "ok")
+            try await expect(second.exchange(Ask.get()).text, equals: "ok")
             let ping: [UInt8] = [0, 0, 8, 6, 0, 0, 0, 0, 0] + [UInt8](repeating: 7, count: 8)
             client.send(bytes: Array(ping.prefix(1)))
             for _ in 0..<2 {
@@ -191,12 +191,12 @@ struct IdleAtLimitTests {
                 client.send(bytes: Array(ping.dropFirst()))
                 client.send(bytes: Array(ping.prefix(1)))
                 // The second client is not idle.
-                #expect(try await second.exchange(Ask.get()).text == "ok")
+                try await expect(second.exchange(Ask.get()).text, equals: "ok")
             }
             let new = try await gateway.client(sending: Ask.get())
             try await gateway.advance(.milliseconds(400))
             try await eventually("the end") { client.isClosed }
-            #expect(try await new.response().text == "ok")
+            try await expect(new.response().text, equals: "ok")
         }
     }
 
@@ -213,11 +213,11 @@ struct IdleAtLimitTests {
             let new = try await gateway.client()
             try await gateway.advance(.milliseconds(3_100))
             try await eventually("the end") { idle.isClosed }
-            #expect(idle.goAways.map(\.code) == [.noError])
-            #expect(busy.goAways.isEmpty)
+            expect(idle.goAways.map(\.code), equals: [.noError])
+            expect(empty: busy.goAways)
             gate.open()
-            #expect(try await new.exchange(Ask.get()).text == "ok")
-            #expect(try await busy.response(1).text == "ok")
+            try await expect(new.exchange(Ask.get()).text, equals: "ok")
+            try await expect(busy.response(1).text, equals: "ok")
         }
     }
 
@@ -231,14 +231,14 @@ struct IdleAtLimitTests {
             var clients: [RawPeer] = []
             for address in ["192.0.2.1", "192.0.2.2", "192.0.2.2", "192.0.2.2"] {
                 let client = try await gateway.client()
-                #expect(try await client.exchange(header(address) + Ask.get()).text == "ok")
+                try await expect(client.exchange(header(address) + Ask.get()).text, equals: "ok")
                 clients.append(client)
                 try await gateway.advance(.milliseconds(100))
             }
             let new = try await gateway.client()
             try await gateway.advance(.milliseconds(2_750))
-            #expect(clients.map(\.isClosed) == [false, true, false, false])
-            #expect(try await new.exchange(header("192.0.2.3") + Ask.get()).text == "ok")
+            expect(clients.map(\.isClosed), equals: [false, true, false, false])
+            try await expect(new.exchange(header("192.0.2.3") + Ask.get()).text, equals: "ok")
         }
     }
 }

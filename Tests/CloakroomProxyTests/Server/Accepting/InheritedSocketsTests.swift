@@ -26,7 +26,7 @@ struct InheritedSocketsTests {
                 })
             descriptor = made
             port = Int(name[2]) << 8 | Int(name[3])
-            #expect(results == [0, 0, 0])
+            expect(results, equals: [0, 0, 0])
         }
 
         /// What a new gateway gets.
@@ -52,8 +52,8 @@ struct InheritedSocketsTests {
         for _ in 0..<2 {
             let early = try await RawPeer.connect(port: socket.port, sending: Ask.get())
             try await Self.setup(socket).run { gateway in
-                #expect(try await early.response().text == "ok")
-                #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
+                try await expect(early.response().text, equals: "ok")
+                try await expect(gateway.client().exchange(Ask.get()).text, equals: "ok")
                 await gateway.beginDrain()
                 try? await early.close()
                 try await gateway.stopped()
@@ -68,12 +68,12 @@ struct InheritedSocketsTests {
         var configuration = try GatewaySetup().makeConfig().configuration
         configuration.listeners[0].address.port = socket.port
         let inherited = try socket.inherit()
-        #expect(ListenerCheck.findings(in: configuration, sharesListeners: false).count == 1)
-        #expect(ListenerCheck.findings(in: configuration, sharesListeners: false, inherited: inherited) == [])
+        expect(ListenerCheck.findings(in: configuration, sharesListeners: false).count, equals: 1)
+        expect(ListenerCheck.findings(in: configuration, sharesListeners: false, inherited: inherited), equals: [])
         configuration.listeners[0].address.port = 0
         let unused = ListenerCheck.findings(in: configuration, sharesListeners: false, inherited: inherited)
-        #expect(unused.map(\.key) == [["listeners"]])
-        #expect(unused.first?.sentence.contains("127.0.0.1:\(socket.port)") == true)
+        expect(unused.map(\.key), equals: [["listeners"]])
+        expect(unused.first?.sentence.contains("127.0.0.1:\(socket.port)"), equals: true)
     }
 
     @Test("A descriptor that is no listening TCP socket is an error that names it")
@@ -83,7 +83,7 @@ struct InheritedSocketsTests {
         let error = #expect(throws: ListenerError.self) {
             try InheritedSockets(socket.descriptor..<socket.descriptor + 1)
         }
-        #expect(error?.description.hasPrefix("socket \(socket.descriptor) of the service manager") == true)
+        expect(error?.description.hasPrefix("socket \(socket.descriptor) of the service manager"), equals: true)
         #expect(throws: ListenerError.self) { try InheritedSockets(99_990..<99_991) }
     }
 }

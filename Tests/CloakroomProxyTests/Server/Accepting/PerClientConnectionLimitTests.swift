@@ -21,18 +21,18 @@ struct PerClientConnectionLimitTests {
         let limit = PerClientConnectionLimit(2, exempt: [])
         let first = loop.makePromise(of: Void.self)
         let second = loop.makePromise(of: Void.self)
-        #expect(limit.accepts("192.0.2.1", until: first.futureResult))
-        #expect(limit.accepts("192.0.2.1", until: second.futureResult))
-        #expect(!limit.accepts("192.0.2.1", until: loop.makeSucceededVoidFuture()))
-        #expect(limit.accepts("192.0.2.2", until: loop.makeSucceededVoidFuture()))
+        expect(limit.accepts("192.0.2.1", until: first.futureResult))
+        expect(limit.accepts("192.0.2.1", until: second.futureResult))
+        expect(!limit.accepts("192.0.2.1", until: loop.makeSucceededVoidFuture()))
+        expect(limit.accepts("192.0.2.2", until: loop.makeSucceededVoidFuture()))
         first.succeed()
         let third = loop.makePromise(of: Void.self)
-        #expect(limit.accepts("192.0.2.1", until: third.futureResult))
-        #expect(!limit.accepts("192.0.2.1", until: loop.makeSucceededVoidFuture()))
+        expect(limit.accepts("192.0.2.1", until: third.futureResult))
+        expect(!limit.accepts("192.0.2.1", until: loop.makeSucceededVoidFuture()))
         second.succeed()
         third.succeed()
         // No entry remains for disconnected clients.
-        #expect(limit.clients == 0)
+        expect(limit.clients, equals: 0)
     }
 
     @Test("Zero means unlimited, and a peer without IP address is not counted")
@@ -41,12 +41,12 @@ struct PerClientConnectionLimitTests {
         let unlimited = PerClientConnectionLimit(0, exempt: [])
         let one = PerClientConnectionLimit(1, exempt: [CIDRBlock("192.0.2.0/24")].compactMap(\.self))
         for _ in 0..<3 {
-            #expect(unlimited.accepts("192.0.2.1", until: open.futureResult))
-            #expect(one.accepts("unknown", until: open.futureResult))
-            #expect(one.accepts("192.0.2.9", until: open.futureResult))
+            expect(unlimited.accepts("192.0.2.1", until: open.futureResult))
+            expect(one.accepts("unknown", until: open.futureResult))
+            expect(one.accepts("192.0.2.9", until: open.futureResult))
         }
-        #expect(unlimited.clients == 0)
-        #expect(one.clients == 0)
+        expect(unlimited.clients, equals: 0)
+        expect(one.clients, equals: 0)
         open.succeed()
     }
 
@@ -61,17 +61,17 @@ struct PerClientConnectionLimitTests {
         let first = try load(limit.admit("2001:db8::1", until: closed.futureResult))
         let second = try load(limit.admit("2001:db8::2", until: closed.futureResult))
         let other = try load(limit.admit("192.0.2.1", until: closed.futureResult))
-        #expect(first === second)
-        #expect(first !== other)
-        #expect(first.beginRequest(limit: 2))
-        #expect(second.beginRequest(limit: 2))
-        #expect(!first.beginRequest(limit: 2))
+        expect(first === second)
+        expect(first !== other)
+        expect(first.beginRequest(limit: 2))
+        expect(second.beginRequest(limit: 2))
+        expect(!first.beginRequest(limit: 2))
         second.endRequest()
-        #expect(first.beginRequest(limit: 2))
-        #expect(first.count == 2)
-        #expect(limit.clients == 2)
+        expect(first.beginRequest(limit: 2))
+        expect(first.count, equals: 2)
+        expect(limit.clients, equals: 2)
         closed.succeed()
-        #expect(limit.clients == 0)
+        expect(limit.clients, equals: 0)
     }
 
     @Test("Requests that outlive the connections of a client count for its next one")
@@ -86,46 +86,46 @@ struct PerClientConnectionLimitTests {
         let closed = (0..<3).map { _ in loop.makePromise(of: Void.self) }
         let load = try connect(until: closed[0])
         for _ in 0..<2 {
-            #expect(load.beginRequest(limit: 2))
+            expect(load.beginRequest(limit: 2))
             load.beginDraining()
         }
         closed[0].succeed()
-        #expect(limit.clients == 1)
-        #expect(try connect(until: closed[1]) === load)
+        expect(limit.clients, equals: 1)
+        try expect(connect(until: closed[1]) === load)
         load.endRequest()
         load.endDraining()
-        #expect(load.count == 1)
+        expect(load.count, equals: 1)
         closed[1].succeed()
-        #expect(limit.clients == 1)
+        expect(limit.clients, equals: 1)
         load.endDraining()
-        #expect(limit.clients == 0)
+        expect(limit.clients, equals: 0)
         // A client with a connection stays.
         let next = try connect(until: closed[2])
-        #expect(next !== load)
-        #expect(next.beginRequest(limit: 1))
+        expect(next !== load)
+        expect(next.beginRequest(limit: 1))
         next.beginDraining()
         next.endDraining()
-        #expect(limit.clients == 1)
+        expect(limit.clients, equals: 1)
         closed[2].succeed()
-        #expect(limit.clients == 0)
+        expect(limit.clients, equals: 0)
     }
 
     @Test("Each event loop allows twice an even part of the requests of a client behind a trusted proxy")
     func forwarded() throws {
-        let client = try #require(ClientAddressKey("192.0.2.1"))
-        let other = try #require(ClientAddressKey("192.0.2.2"))
+        let client = try require(ClientAddressKey("192.0.2.1"))
+        let other = try require(ClientAddressKey("192.0.2.2"))
         for (loops, expected) in [(1, 8), (2, 8), (4, 4), (8, 2), (64, 1)] {
             var loads = ForwardedClientLoads()
             let allowed = (0..<20).filter { _ in loads.beginRequest(of: client, limit: 8, loopCount: loops) }.count
-            #expect(allowed == expected)
+            expect(allowed, equals: expected)
             let isOtherAllowed = loads.beginRequest(of: other, limit: 8, loopCount: loops)
-            #expect(isOtherAllowed)
+            expect(isOtherAllowed)
             loads.endRequest(of: client)
             let isAllowedAgain = loads.beginRequest(of: client, limit: 8, loopCount: loops)
-            #expect(isAllowedAgain)
+            expect(isAllowedAgain)
             for _ in 0..<30 { loads.endRequest(of: client) }
             loads.endRequest(of: other)
-            #expect(loads.clients == 0)
+            expect(loads.clients, equals: 0)
         }
     }
 }

@@ -49,19 +49,19 @@ struct ProxyProtocolTests {
     func address(_ example: Example) async throws {
         let (lines, _) = try await Self.setup().logged { gateway in
             let client = try await gateway.client()
-            #expect(try await client.exchange(example.header + Ask.get()).text == "ok")
-            #expect(try await client.exchange(Ask.get()).text == "ok")
-            #expect(gateway.upstream.requests.map { $0["X-Forwarded-For"] } == [example.address, example.address])
+            try await expect(client.exchange(example.header + Ask.get()).text, equals: "ok")
+            try await expect(client.exchange(Ask.get()).text, equals: "ok")
+            expect(gateway.upstream.requests.map { $0["X-Forwarded-For"] }, equals: [example.address, example.address])
         }
-        #expect(lines.map { $0["peer"] } == [example.address, example.address])
+        expect(lines.map { $0["peer"] }, equals: [example.address, example.address])
     }
 
     @Test("A header may arrive in pieces, and separately from the request")
     func pieces() async throws {
         try await Self.setup().run { gateway, client async throws in
             for character in Self.line.unicodeScalars { client.send(String(character)) }
-            #expect(try await client.exchange(Ask.get()).text == "ok")
-            #expect(try await gateway.upstream.request()["X-Forwarded-For"] == "192.0.2.7")
+            try await expect(client.exchange(Ask.get()).text, equals: "ok")
+            try await expect(gateway.upstream.request()["X-Forwarded-For"], equals: "192.0.2.7")
         }
     }
 
@@ -87,8 +87,8 @@ struct ProxyProtocolTests {
         try await Self.setup(["192.0.2.0/24"]).run { gateway, client in
             client.send(Self.line + Ask.get())
             try await client.closed()
-            #expect(client.received == 0)
-            #expect(gateway.upstream.connections.isEmpty)
+            expect(client.received, equals: 0)
+            expect(empty: gateway.upstream.connections)
             try await gateway.metric("cloakroom_rejections_total{reason=\"proxy_source\"} 1")
         }
     }
@@ -103,8 +103,8 @@ struct ProxyProtocolTests {
         try await Self.setup().run { gateway, client in
             client.send(bytes)
             try await client.closed()
-            #expect(client.received == 0)
-            #expect(gateway.upstream.connections.isEmpty)
+            expect(client.received, equals: 0)
+            expect(empty: gateway.upstream.connections)
             try await gateway.metric("cloakroom_rejections_total{reason=\"proxy_header\"} 1")
         }
     }
@@ -114,7 +114,7 @@ struct ProxyProtocolTests {
         try await Self.setup { $0.timeouts.header = .milliseconds(100) }.run { gateway, client in
             if !beginning.isEmpty { client.send(beginning) }
             try await client.closed()
-            #expect(client.received == 0)
+            expect(client.received, equals: 0)
             try await gateway.metric("cloakroom_rejections_total{reason=\"proxy_header\"} 1")
         }
     }
@@ -124,7 +124,7 @@ struct ProxyProtocolTests {
         try await Self.setup().run { gateway, client in
             client.send("PROXY ")
             // Connections are accepted in order: a later one proves that this one is registered.
-            #expect(try await gateway.client().exchange(Self.line + Ask.get()).text == "ok")
+            try await expect(gateway.client().exchange(Self.line + Ask.get()).text, equals: "ok")
             await gateway.beginDrain()
             try await client.closed()
             try await gateway.stopped()
@@ -145,10 +145,10 @@ struct ProxyProtocolTests {
             let client = try await RawPeer.connect(port: gateway.port, allowsHalfClosure: false, sending: Ask.get()) {
                 [Preface(Self.line), try NIOSSLClientHandler(context: context, serverHostname: nil)]
             }
-            #expect(try await client.head().hasPrefix("HTTP/1.1 200 OK\r\n"))
+            try await expect(client.head().hasPrefix("HTTP/1.1 200 OK\r\n"))
             try await client.close()
-            #expect(try await gateway.upstream.request()["X-Forwarded-For"] == "192.0.2.7")
-            #expect(try await gateway.upstream.request()["X-Forwarded-Proto"] == "https")
+            try await expect(gateway.upstream.request()["X-Forwarded-For"], equals: "192.0.2.7")
+            try await expect(gateway.upstream.request()["X-Forwarded-Proto"], equals: "https")
         }
         withExtendedLifetime(directory) {}
     }

@@ -1,5 +1,6 @@
 import CloakroomCore
 import NIOCore
+import TestSupport
 import Testing
 
 @testable import CloakroomProxy
@@ -17,10 +18,10 @@ struct ReuseportGroupTests {
 
     @Test("Only the listening sockets of the socket table are read")
     func table() {
-        #expect(ReuseportGroup.members(at: "0100007F:1F90", in: Self.table) == [645, 647])
-        #expect(ReuseportGroup.members(at: "00000000:1F90", in: Self.table) == [646])
-        #expect(ReuseportGroup.members(at: "00000000:1F91", in: Self.table) == [])
-        #expect(ReuseportGroup.members(at: "0100007F:1F90", in: "no table") == [])
+        expect(ReuseportGroup.members(at: "0100007F:1F90", in: Self.table), equals: [645, 647])
+        expect(ReuseportGroup.members(at: "00000000:1F90", in: Self.table), equals: [646])
+        expect(ReuseportGroup.members(at: "00000000:1F91", in: Self.table), equals: [])
+        expect(ReuseportGroup.members(at: "0100007F:1F90", in: "no table"), equals: [])
     }
 
     @Test(
@@ -31,8 +32,8 @@ struct ReuseportGroupTests {
             ("2001:db8::7", 65_535, "B80D0120000000000000000007000000:FFFF"),
         ])
     func names(address: String, port: Int, name: String) throws {
-        let bytes = try #require(IPAddress.bytes(of: address))
-        #expect(ReuseportGroup.name(bytes, port: port) == name)
+        let bytes = try require(IPAddress.bytes(of: address))
+        expect(ReuseportGroup.name(bytes, port: port), equals: name)
     }
 
     @Test("The kernel's socket table contains the listening sockets")
@@ -40,16 +41,16 @@ struct ReuseportGroupTests {
         try await GatewaySetup().run { gateway in
             let address = try SocketAddress(ipAddress: "127.0.0.1", port: gateway.port)
             let members = ReuseportGroup.members(at: address)
-            #expect(members.count == 1)
+            expect(members.count, equals: 1)
             let second = GatewaySetup().with(\.sharesListeners, true).configuration {
                 $0.listeners[0].address.port = gateway.port
             }
             try await second.run { _ in
                 let both = ReuseportGroup.members(at: address)
-                #expect(both.count == 2)
-                #expect(both.isSuperset(of: members))
+                expect(both.count, equals: 2)
+                expect(both.isSuperset(of: members))
             }
-            #expect(ReuseportGroup.members(at: address) == members)
+            expect(ReuseportGroup.members(at: address), equals: members)
         }
     }
 }

@@ -44,7 +44,7 @@ import X509
         try await TLSEcho.running(configuration) { server in
             for version in Self.versions {
                 let client = try await connect(server, as: jo, version: version)
-                #expect(client.text.hasSuffix(TLSEcho.subject(subject)))
+                expect(client.text.hasSuffix(TLSEcho.subject(subject)))
                 try await client.close()
             }
         }
@@ -54,11 +54,11 @@ import X509
         try await TLSEcho.running(configuration) { server in
             for version in Self.versions {
                 let client = try await connect(server, as: nil, version: version)
-                #expect(client.isClosed && !client.isServed)
+                expect(client.isClosed && !client.isServed)
             }
             let output = try await OpenSSL.client(port: server.port, ["-tls1_3"])
-            #expect(output.contains("alert certificate required"), "\(output)")
-            #expect(output.contains("CN = Test Authority"), "the CA is named: \(output)")
+            expect(output.contains("alert certificate required"), "\(output)")
+            expect(output.contains("CN = Test Authority"), "the CA is named: \(output)")
         }
     }
 
@@ -77,7 +77,7 @@ import X509
             for version in Self.versions {
                 for pair in [stranger, impostor, late, server] {
                     let client = try await connect(echo, as: pair, version: version)
-                    #expect(client.isClosed && !client.isServed, "\(pair.certificateFile)")
+                    expect(client.isClosed && !client.isServed, "\(pair.certificateFile)")
                 }
             }
         }
@@ -90,11 +90,11 @@ import X509
         try await TLSEcho.running(configuration) { server in
             try directory.write(
                 try String(contentsOfFile: otherDirectory.authorityFile, encoding: .utf8), to: "ca.crt")
-            #expect(server.tls.isOutdated)
+            expect(server.tls.isOutdated)
             try server.tls.reload()
-            #expect(try await connect(server, as: jo, version: .tlsv13).isServed == false)
+            try await expect(connect(server, as: jo, version: .tlsv13).isServed, equals: false)
             let client = try await connect(server, as: other, version: .tlsv13)
-            #expect(client.isServed)
+            expect(client.isServed)
             try await client.close()
         }
     }
@@ -103,15 +103,15 @@ import X509
         var configuration = configuration
         configuration.clientCertificates?.caFile = directory.path + "/nowhere.crt"
         let error = #expect(throws: ListenerError.self) { try TLSListener(configuration, allowsHTTP2: false) }
-        #expect(error?.description.contains("nowhere.crt: cannot read a certificate authority") == true)
+        expect(error?.description.contains("nowhere.crt: cannot read a certificate authority"), equals: true)
     }
 
     @Test func aCertificateThatHasRunOutSinceIsTold() throws {
         let pair = try directory.client("jo")
-        let certificate = try #require(try NIOSSLCertificate.fromPEMFile(pair.certificateFile).first)
+        let certificate = try require(NIOSSLCertificate.fromPEMFile(pair.certificateFile).first)
         let end = Int64(certificate.notValidAfter)
-        #expect(!ClientCertificate.isExpired(certificate, at: end))
-        #expect(ClientCertificate.isExpired(certificate, at: end + 1))
+        expect(!ClientCertificate.isExpired(certificate, at: end))
+        expect(ClientCertificate.isExpired(certificate, at: end + 1))
     }
 }
 
@@ -123,26 +123,26 @@ import X509
             OrganizationName("Example, Inc.")
             CommonName("Jo \"JJ\" Doe+Co")
         }
-        #expect(ClientCertificate.text(name) == #"CN=Jo \"JJ\" Doe\+Co,O=Example\, Inc.,C=DE"#)
+        expect(ClientCertificate.text(name), equals: #"CN=Jo \"JJ\" Doe\+Co,O=Example\, Inc.,C=DE"#)
     }
 
     @Test func whatCannotStandInAFieldIsEscaped() throws {
         let name = try DistinguishedName { CommonName("a\r\nX-API-TOKEN: b\u{0}\u{7f}\té") }
-        #expect(ClientCertificate.text(name) == #"CN=a\0D\0AX-API-TOKEN: b\00\7F\09\C3\A9"#)
+        expect(ClientCertificate.text(name), equals: #"CN=a\0D\0AX-API-TOKEN: b\00\7F\09\C3\A9"#)
     }
 
     @Test func aValueThatIsNoTextIsGivenAsItsEncoding() throws {
         let number = try ASN1Any(erasing: 5)
         let name = try DistinguishedName([.init(type: .RDNAttributeType.commonName, value: number)])
-        #expect(ClientCertificate.text(name) == "2.5.4.3=#020105")
+        expect(ClientCertificate.text(name), equals: "2.5.4.3=#020105")
     }
 
     @Test func aSubjectThatIsTooLongIsNotToldInPart() throws {
         let limit = ClientCertificate.subjectLimit
         let longest = try DistinguishedName { CommonName(String(repeating: "a", count: limit - 3)) }
-        #expect(ClientCertificate.text(longest)?.utf8.count == limit)
+        expect(ClientCertificate.text(longest)?.utf8.count, equals: limit)
         let longer = try DistinguishedName { CommonName(String(repeating: "a", count: limit - 2)) }
-        #expect(ClientCertificate.text(longer) == nil)
-        #expect(ClientCertificate.text(DistinguishedName()) == nil)
+        expect(ClientCertificate.text(longer), equals: nil)
+        expect(ClientCertificate.text(DistinguishedName()), equals: nil)
     }
 }

@@ -25,11 +25,11 @@ import Testing
     @Test func newConnectionsGetTheNewCertificateAndOldOnesGoOn() async throws {
         try await TLSEcho.running(configuration) { server in
             let old = try await TLSClient.connect(port: server.port)
-            #expect(old.serverName == "old.test")
+            expect(old.serverName, equals: "old.test")
             try directory.server("server", names: ["new.test"])
-            #expect(try await shown(server) == "old.test")
+            try await expect(shown(server), equals: "old.test")
             try server.tls.reload()
-            #expect(try await shown(server) == "new.test")
+            try await expect(shown(server), equals: "new.test")
             try await old.echo("still here")
             try await old.close()
         }
@@ -48,13 +48,13 @@ import Testing
             ] {
                 try directory.write(text, to: name)
                 let error = #expect(throws: ListenerError.self) { try server.tls.reload() }
-                #expect(error?.description.contains(reason) == true, "\(error?.description ?? "")")
-                #expect(try await shown(server) == "old.test")
+                expect(error?.description.contains(reason), equals: true, "\(error?.description ?? "")")
+                try await expect(shown(server), equals: "old.test")
                 if name == "server.key" { try directory.write(key, to: name) }
             }
             try FileManager.default.removeItem(atPath: configuration.certificate.certificateFile)
             #expect(throws: ListenerError.self) { try server.tls.reload() }
-            #expect(try await shown(server) == "old.test")
+            try await expect(shown(server), equals: "old.test")
         }
     }
 
@@ -64,14 +64,14 @@ import Testing
         for file in [configuration.certificate.certificateFile, configuration.certificate.keyFile] {
             let text = try String(contentsOfFile: file, encoding: .utf8)
             try FileManager.default.removeItem(atPath: file)
-            #expect(mkfifo(file, 0o600) == 0)
+            expect(mkfifo(file, 0o600), equals: 0)
             var monitor = CertificateMonitor(listener)
             let failure = monitor.poll()
-            #expect(failure != .unchanged && failure != .reloaded(asksForOther: false))
-            #expect(monitor.poll() == .unchangedFailure)
+            expect(failure != .unchanged && failure != .reloaded(asksForOther: false))
+            expect(monitor.poll(), equals: .unchangedFailure)
             try FileManager.default.removeItem(atPath: file)
             try Data(text.utf8).write(to: URL(filePath: file))
-            #expect(monitor.poll() == .reloaded(asksForOther: false))
+            expect(monitor.poll(), equals: .reloaded(asksForOther: false))
         }
     }
 
@@ -81,8 +81,8 @@ import Testing
         let other = try directory.server("other", names: ["other.test"])
         let change = try listener.prepare(other.listener)
         try listener.reload(afterReading: { _ = change.commit() })
-        #expect(listener.certificates.map(\.names) == [["other.test"]])
-        #expect(!listener.isOutdated)
+        expect(listener.certificates.map(\.names), equals: [["other.test"]])
+        expect(!listener.isOutdated)
     }
 
     @Test func whatClientsHaveToShowIsToldApart() throws {
@@ -90,16 +90,16 @@ import Testing
         let authority = try directory.server("authority", names: ["authority.test"]).certificateFile
         var demanding = configuration
         demanding.clientCertificates = ClientCertificateConfiguration(caFile: authority)
-        #expect(!(try listener.prepare(configuration)).commit())
+        expect(!(try listener.prepare(configuration)).commit())
         let demand = try listener.prepare(demanding)
-        #expect(!demand.relaxesClientAuth)
-        #expect(demand.commit())
+        expect(!demand.relaxesClientAuth)
+        expect(demand.commit())
         var watch = CertificateMonitor(listener)
         try directory.server("authority", names: ["another.test"])
-        #expect(watch.poll() == .reloaded(asksForOther: true))
+        expect(watch.poll(), equals: .reloaded(asksForOther: true))
         let ease = try listener.prepare(configuration)
-        #expect(ease.relaxesClientAuth)
-        #expect(ease.commit())
+        expect(ease.relaxesClientAuth)
+        expect(ease.commit())
     }
 
     @Test func oneBadPairKeepsAllTheOthersAsTheyWere() async throws {
@@ -112,17 +112,17 @@ import Testing
             try directory.server("server", names: ["new.test"])
             try directory.write("nonsense", to: "more.crt")
             #expect(throws: ListenerError.self) { try server.tls.reload() }
-            #expect(try await shown(server) == "old.test")
+            try await expect(shown(server), equals: "old.test")
         }
     }
 
     @Test func aLookFindsWhatChangedAndTriesAgainUntilItCanBeUsed() throws {
         let listener = try TLSListener(configuration, allowsHTTP2: false)
         var watch = CertificateMonitor(listener)
-        #expect(watch.poll() == .unchanged)
+        expect(watch.poll(), equals: .unchanged)
         try directory.server("server", names: ["new.test"])
-        #expect(watch.poll() == .reloaded(asksForOther: false))
-        #expect(watch.poll() == .unchanged)
+        expect(watch.poll(), equals: .reloaded(asksForOther: false))
+        expect(watch.poll(), equals: .unchanged)
 
         // A certificate whose key is not written yet.
         let next = try directory.server("next", names: ["next.test"])
@@ -131,12 +131,12 @@ import Testing
             Issue.record("a certificate was used without its key")
             return
         }
-        #expect(reason.contains("do not match"))
-        #expect(watch.poll() == .unchangedFailure)
-        #expect(listener.certificates.first?.names == ["new.test"])
+        expect(reason.contains("do not match"))
+        expect(watch.poll(), equals: .unchangedFailure)
+        expect(listener.certificates.first?.names, equals: ["new.test"])
         try directory.write(try String(contentsOfFile: next.keyFile, encoding: .utf8), to: "server.key")
-        #expect(watch.poll() == .reloaded(asksForOther: false))
-        #expect(listener.certificates.first?.names == ["next.test"])
+        expect(watch.poll(), equals: .reloaded(asksForOther: false))
+        expect(listener.certificates.first?.names, equals: ["next.test"])
     }
 
     @Test func aLinkThatIsSwappedAsMountedSecretsAreCountsAsAChange() throws {
@@ -147,7 +147,7 @@ import Testing
         }
         func point(to version: String) throws {
             try files.createSymbolicLink(atPath: directory.path + "/..new", withDestinationPath: "v" + version)
-            #expect(rename(directory.path + "/..new", directory.path + "/..data") == 0)
+            expect(rename(directory.path + "/..new", directory.path + "/..data"), equals: 0)
         }
         try point(to: "1")
         for file in ["tls.crt", "tls.key"] {
@@ -157,10 +157,10 @@ import Testing
             ListenerTLSConfiguration(
                 certificateFile: directory.path + "/tls.crt", keyFile: directory.path + "/tls.key"), allowsHTTP2: false)
         var watch = CertificateMonitor(listener)
-        #expect(watch.poll() == .unchanged)
+        expect(watch.poll(), equals: .unchanged)
         try point(to: "2")
-        #expect(watch.poll() == .reloaded(asksForOther: false))
-        #expect(listener.certificates.first?.names == ["version-2.test"])
+        expect(watch.poll(), equals: .reloaded(asksForOther: false))
+        expect(listener.certificates.first?.names, equals: ["version-2.test"])
     }
 
     @Test func theReloaderPutsChangesToUseAndSaysSoInMetrics() async throws {
@@ -192,6 +192,6 @@ import Testing
         await watching.value
         // Files that change while they are read are loaded once more.
         let success = "cloakroom_tls_reloads_total{listener=\"127.0.0.1:8443\",outcome=\"success\"} "
-        #expect(exposed(success + "1") || exposed(success + "2"))
+        expect(exposed(success + "1") || exposed(success + "2"))
     }
 }

@@ -27,7 +27,7 @@ struct UpstreamTLSTests {
 
     @Test("The versions before TLS 1.2 are not offered (RFC 8996)")
     func oldVersions() throws {
-        #expect(try UpstreamTLS.configuration(nil).minimumTLSVersion == .tlsv12)
+        try expect(UpstreamTLS.configuration(nil).minimumTLSVersion, equals: .tlsv12)
     }
 
     @Test("An upstream whose certificate is signed by the given CA and issued for its name is used and reused")
@@ -38,10 +38,12 @@ struct UpstreamTLSTests {
                 .configuration { $0.upstreams[0].preserveHost = false }
                 .targets(.https("localhost", port), tls: UpstreamTLSConfiguration(caFile: directory.authorityFile))
                 .run { gateway, client async throws in
-                    for _ in 0..<3 { #expect(try await client.exchange(Ask.get("/token/a")).text == "ok") }
-                    #expect(upstream.connections.count == 1)
-                    #expect(upstream.requests.map { $0["X-API-TOKEN"] } == Array(repeating: Canary.apiToken, count: 3))
-                    #expect(upstream.requests.first?["Host"] == "localhost:\(port)")
+                    for _ in 0..<3 { try await expect(client.exchange(Ask.get("/token/a")).text, equals: "ok") }
+                    expect(upstream.connections.count, equals: 1)
+                    expect(
+                        upstream.requests.map { $0["X-API-TOKEN"] }, equals: Array(repeating: Canary.apiToken, count: 3)
+                    )
+                    expect(upstream.requests.first?["Host"], equals: "localhost:\(port)")
                 }
         }
     }
@@ -76,18 +78,18 @@ struct UpstreamTLSTests {
                 let client = try await gateway.client()
                 for path in ["/private/a", "/token/a"] {
                     let response = try await client.exchange(Ask.get(path, cookie))
-                    #expect(response.problem == "502 unreachable")
+                    expect(response.problem, equals: "502 unreachable")
                 }
-                #expect(upstream.received == 0)
-                #expect(upstream.requests.isEmpty)
+                expect(upstream.received, equals: 0)
+                expect(empty: upstream.requests)
                 try await gateway.calls(2, to: host, port: port, error: "upstream_unreachable")
                 try await gateway.connections(active: 0, idle: 0)
             }
         }
         let lines = log.all.filter { $0["message"] == "upstream connection failed" }
-        #expect(lines.count == 1, "one line per 10 s")
-        #expect(lines.first?["error_type"] == "tls")
-        #expect(lines.first?["upstream"] == "api")
+        expect(lines.count, equals: 1, "one line per 10 s")
+        expect(lines.first?["error_type"], equals: "tls")
+        expect(lines.first?["upstream"], equals: "api")
         let reason =
             switch flaw {
             case .otherName, .addressInsteadOfName, .nameInsteadOfAddress: "the certificate is not issued for this host"
@@ -95,7 +97,7 @@ struct UpstreamTLSTests {
             case .unknownAuthority, .notTrustedBySystem:
                 "no trusted authority issued the certificate, or the target requires one of a client"
             }
-        #expect(lines.first?["reason"] == reason)
+        expect(lines.first?["reason"], equals: reason)
     }
 
     @Test("An upstream with an IP address must have a certificate for that address")
@@ -116,7 +118,7 @@ struct UpstreamTLSTests {
                 let tls = UpstreamTLSConfiguration(caFile: directory.authorityFile, serverName: name)
                 try await GatewaySetup().targets(.https("127.0.0.1", port), tls: tls).expect(.ask(Ask.get(), status))
             }
-            #expect(upstream.requests.count == 1)
+            expect(upstream.requests.count, equals: 1)
         }
     }
 
@@ -134,7 +136,7 @@ struct UpstreamTLSTests {
                 try await GatewaySetup().targets(.https("localhost", port), tls: configuration).expect(
                     .ask(Ask.get("/token/a"), status))
             }
-            #expect(upstream.requests.count == 1)
+            expect(upstream.requests.count, equals: 1)
         }
     }
 
@@ -142,7 +144,7 @@ struct UpstreamTLSTests {
     func clearText() async throws {
         try await ScriptedUpstream.run([[.send(Reply.ok), .close]]) { port, upstream in
             try await GatewaySetup().targets(.https("127.0.0.1", port)).expect(.ask(Ask.get("/token/a"), 502))
-            #expect(upstream.requests.isEmpty)
+            expect(empty: upstream.requests)
         }
     }
 
@@ -152,7 +154,7 @@ struct UpstreamTLSTests {
             try await GatewaySetup().configuration { $0.timeouts.connect = .milliseconds(200) }
                 .targets(.https("127.0.0.1", port))
                 .run { gateway in
-                    #expect(try await gateway.client().exchange(Ask.get()).problem == "504 unreachable")
+                    try await expect(gateway.client().exchange(Ask.get()).problem, equals: "504 unreachable")
                     try await upstream.closed()
                 }
         }
@@ -168,7 +170,7 @@ struct UpstreamTLSTests {
                 if isCut {
                     await #expect(throws: ResponseTruncated.self) { try await client.exchange(Ask.get()) }
                 } else {
-                    #expect(try await client.exchange(Ask.get()).text == "half of it")
+                    try await expect(client.exchange(Ask.get()).text, equals: "half of it")
                 }
             }
         }
@@ -209,7 +211,7 @@ struct UpstreamTLSTests {
             let error = await #expect(throws: UpstreamTLSError.self) {
                 try await GatewaySetup().targets(.https("localhost", 1), tls: configuration).run { _ in }
             }
-            #expect(error?.description.hasPrefix(beginning) == true, "\(error?.description ?? "")")
+            expect(error?.description.hasPrefix(beginning), equals: true, "\(error?.description ?? "")")
         }
     }
 
@@ -223,6 +225,6 @@ struct UpstreamTLSTests {
             UpstreamTLSConfiguration(
                 clientCertificate: .init(certificateFile: directory.path + "/chain.crt", keyFile: pair.keyFile)))
         let chain = try files.flatMap { try NIOSSLCertificate.fromPEMFile($0) }
-        #expect(configuration.certificateChain == chain.map { .certificate($0) })
+        expect(configuration.certificateChain, equals: chain.map { .certificate($0) })
     }
 }

@@ -128,8 +128,8 @@ struct DrainingStreamTests {
 
         /// The limit applies to requests that are not left, exactly.
         mutating func isAtRest() async throws {
-            for _ in 0..<DrainingStreamTests.limit { #expect(try await send() == nil) }
-            #expect(try await send() == 429)
+            for _ in 0..<DrainingStreamTests.limit { try await expect(send(), equals: nil) }
+            try await expect(send(), equals: 429)
         }
     }
 
@@ -166,20 +166,20 @@ struct DrainingStreamTests {
     func counted(way: Way) async throws {
         try await run(way) { attacker, gateway, streams, server in
             // 20 of them are reset. Time does not pass, so no further resets are permitted.
-            #expect(try await attacker.occupy(100) == 20 + Self.limit)
-            #expect(try await attacker.send() == 429)
-            #expect(server.resets.count == 20)
-            #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
+            try await expect(attacker.occupy(100), equals: 20 + Self.limit)
+            try await expect(attacker.send(), equals: 429)
+            expect(server.resets.count, equals: 20)
+            try await expect(gateway.client().exchange(Ask.get()).text, equals: "ok")
             streams.end()
             try await eventually("the end of the count") { try await attacker.send() != 429 }
-            #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
+            try await expect(gateway.client().exchange(Ask.get()).text, equals: "ok")
         }
     }
 
     @Test("Rule 63: the count ends with the streams, whatever ends them, and only once", arguments: End.allCases)
     func ended(by end: End) async throws {
         try await run(.reset) { attacker, gateway, streams, server in
-            #expect(try await attacker.occupy(100) == 20 + Self.limit)
+            try await expect(attacker.occupy(100), equals: 20 + Self.limit)
             switch end {
             case .upstream: streams.end()
             case .connection:
@@ -190,9 +190,9 @@ struct DrainingStreamTests {
                 try await eventually("the resets") { server.resets.count == 20 + Self.limit }
             case .reload:
                 try await gateway.replace { $0.upstreams[0].pool.streams = 39 }
-                #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
-                #expect(server.connectionCount == 2)
-                #expect(try await attacker.send() == 429)
+                try await expect(gateway.client().exchange(Ask.get()).text, equals: "ok")
+                expect(server.connectionCount, equals: 2)
+                try await expect(attacker.send(), equals: 429)
                 streams.end()
                 try await eventually("the end of the old connection") { server.closedCount == 1 }
             }
@@ -205,18 +205,18 @@ struct DrainingStreamTests {
     func attempts() async throws {
         try await run(.reset) { attacker, gateway, streams, _ in
             // From now on no resets are permitted.
-            #expect(try await attacker.occupy(100) == 20 + Self.limit)
+            try await expect(attacker.occupy(100), equals: 20 + Self.limit)
             streams.end()
             await gateway.settle()
-            let client = try #require(attacker.client)
+            let client = try require(attacker.client)
             for _ in 0..<Self.limit / 2 {
                 let before = streams.count
-                #expect(before.isMultiple(of: 2))
+                expect(before.isMultiple(of: 2))
                 client.send(.headers(attacker.id, .get("/public/again")))
                 attacker.id += 2
                 try await eventually("both attempts") { streams.count == before + 2 }
             }
-            #expect(try await attacker.send() == 429)
+            try await expect(attacker.send(), equals: 429)
             streams.end()
             await gateway.settle()
             try await attacker.isAtRest()
@@ -226,7 +226,7 @@ struct DrainingStreamTests {
     @Test("Draining streams do not delay a shutdown")
     func shutdown() async throws {
         try await run(.disconnect) { attacker, gateway, streams, server in
-            #expect(try await attacker.occupy(100) == 20 + Self.limit)
+            try await expect(attacker.occupy(100), equals: 20 + Self.limit)
             await gateway.beginDrain()
             try await gateway.stopped()
             try await eventually("the end of the connection") { server.closedCount == 1 }

@@ -37,11 +37,11 @@ struct HTTP2HealthCheckTests {
         }
         .run(against: script) { gateway, server in
             try await outcomes(gateway, "passed")
-            let request = try #require(server.requests.first)
-            #expect(request.head.first(name: ":method") == "POST")
-            #expect(request.head.first(name: ":path") == "/grpc.health.v1.Health/Check")
-            #expect(request.head["te"] == ["trailers"])
-            #expect(request.body == [0, 0, 0, 0, 5, 0x0a, 3, 0x61, 0x2e, 0x42])
+            let request = try require(server.requests.first)
+            expect(request.head.first(name: ":method"), equals: "POST")
+            expect(request.head.first(name: ":path"), equals: "/grpc.health.v1.Health/Check")
+            expect(request.head["te"], equals: ["trailers"])
+            expect(request.body, equals: [0, 0, 0, 0, 5, 0x0a, 3, 0x61, 0x2e, 0x42])
             message.withLock { $0 = [0, 0, 0, 0, 2, 8, 2] }
             try await outcomes(gateway, "failed")
             // Each check has a connection of its own.
@@ -63,11 +63,11 @@ struct HTTP2HealthCheckTests {
             }
             try await setup.run { gateway in
                 try await outcomes(gateway, "passed")
-                let head = try #require(server.requests.first?.head)
-                #expect(head.first(name: ":path") == "/health")
-                #expect(head.first(name: ":authority") == "127.0.0.1:\(port)")
-                let field = try #require(head.first { $0.name == "x-api-token" })
-                #expect(field.indexable == .neverIndexed)
+                let head = try require(server.requests.first?.head)
+                expect(head.first(name: ":path"), equals: "/health")
+                expect(head.first(name: ":authority"), equals: "127.0.0.1:\(port)")
+                let field = try require(head.first { $0.name == "x-api-token" })
+                expect(field.indexable, equals: .neverIndexed)
             }
         }
     }

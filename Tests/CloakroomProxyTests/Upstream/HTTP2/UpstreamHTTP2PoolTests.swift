@@ -64,8 +64,8 @@ struct UpstreamHTTP2PoolTests {
                 if round % 2 == 0 { try await client.close() }
             }
             try await atRest(gateway)
-            #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
-            #expect(server.connectionCount == 1)
+            try await expect(gateway.client().exchange(Ask.get()).text, equals: "ok")
+            expect(server.connectionCount, equals: 1)
             try await gateway.connections(active: 0, idle: 1)
         }
     }
@@ -87,10 +87,10 @@ struct UpstreamHTTP2PoolTests {
             for id in ids {
                 client.send(.headers(id, .post("/public/\(id)"), ends: false), .data(id, "body \(id)", ends: true))
             }
-            for id in ids { #expect(try await client.response(id).text == "ok") }
-            #expect(server.connectionCount == 1)
+            for id in ids { try await expect(client.response(id).text, equals: "ok") }
+            expect(server.connectionCount, equals: 1)
             for request in server.requests {
-                #expect(String(decoding: request.body, as: UTF8.self) == "body \(request.path.dropFirst(8))")
+                expect(String(decoding: request.body, as: UTF8.self), equals: "body \(request.path.dropFirst(8))")
             }
             try await atRest(gateway)
         }
@@ -144,8 +144,8 @@ struct UpstreamHTTP2PoolTests {
             try await eventually("the end of the connection") { server.closedCount == 1 }
             slow.send(.windowUpdate(1, 200_000), .windowUpdate(0, 200_000))
             let response = try await slow.response(1)
-            #expect(response.bodyCount == 128_000)
-            #expect(response.isEnded)
+            expect(response.bodyCount, equals: 128_000)
+            expect(response.isEnded)
             try await atRest(gateway)
         }
     }
@@ -164,9 +164,9 @@ struct UpstreamHTTP2PoolTests {
         }
         try await GatewaySetup().run(against: script) { gateway, server in
             let client = try await gateway.client()
-            for _ in 0..<3 { #expect(try await client.exchange(Ask.get("/public/many")).text == "many") }
-            #expect(try await client.exchange(Ask.get()).text == "ok")
-            #expect(server.connectionCount == 1)
+            for _ in 0..<3 { try await expect(client.exchange(Ask.get("/public/many")).text, equals: "many") }
+            try await expect(client.exchange(Ask.get()).text, equals: "ok")
+            expect(server.connectionCount, equals: 1)
         }
     }
 
@@ -189,8 +189,8 @@ struct UpstreamHTTP2PoolTests {
                 responded += held.count
                 held.respond()
             }
-            for id in ids { #expect(try await client.response(id).text == "ok") }
-            #expect(server.connectionCount == 1)
+            for id in ids { try await expect(client.response(id).text, equals: "ok") }
+            expect(server.connectionCount, equals: 1)
             try await atRest(gateway)
         }
     }
@@ -204,10 +204,10 @@ struct UpstreamHTTP2PoolTests {
             let client = try await gateway.http2()
             let ids = Array(stride(from: 1, to: 17, by: 2)) as [UInt32]
             for id in ids { client.send(.headers(id, .get())) }
-            for id in ids { #expect(try await client.response(id).text == "ok") }
-            #expect(server.connectionCount == 8)
+            for id in ids { try await expect(client.response(id).text, equals: "ok") }
+            expect(server.connectionCount, equals: 8)
             for connection in 0..<8 {
-                #expect(server.requests.filter { $0.connection == connection }.count == 1)
+                expect(server.requests.filter { $0.connection == connection }.count, equals: 1)
             }
             try await eventually("the ends") { server.closedCount >= 7 }
         }
@@ -219,13 +219,13 @@ struct UpstreamHTTP2PoolTests {
             let slow = try await gateway.client(sending: Ask.get("/public/slow"))
             try await eventually("the request") { held.count == 1 }
             try await gateway.replace { $0.upstreams[0].pool.streams = 7 }
-            #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
-            #expect(server.connectionCount == 2)
-            #expect(server.closedCount == 0)
+            try await expect(gateway.client().exchange(Ask.get()).text, equals: "ok")
+            expect(server.connectionCount, equals: 2)
+            expect(server.closedCount, equals: 0)
             held.respond()
-            #expect(try await slow.response().text == "ok")
+            try await expect(slow.response().text, equals: "ok")
             try await eventually("the end of the first connection") { server.closedCount == 1 }
-            #expect(server.events.filter { if case .goAway = $0 { true } else { false } }.count == 1)
+            expect(server.events.filter { if case .goAway = $0 { true } else { false } }.count, equals: 1)
         }
     }
 
@@ -241,7 +241,7 @@ struct UpstreamHTTP2PoolTests {
             held.streams.withLock { streams in
                 for (link, _) in streams { link.close() }
             }
-            #expect(try await client.response().status == 502)
+            try await expect(client.response().status, equals: 502)
             try await atRest(gateway)
         }
     }
@@ -260,8 +260,8 @@ struct UpstreamHTTP2PoolTests {
         }
         try await GatewaySetup().run(against: script) { gateway, _ in
             let client = try await gateway.client()
-            #expect(try await client.exchange(Ask.post("/public/reset")).status == 502)
-            #expect(try await client.exchange(Ask.get("/public/away")).text == "ok")
+            try await expect(client.exchange(Ask.post("/public/reset")).status, equals: 502)
+            try await expect(client.exchange(Ask.get("/public/away")).text, equals: "ok")
             try await gateway.metric("cloakroom_upstream_http2_goaways_total{upstream=\"api\"} 1")
             try await gateway.metric(
                 "cloakroom_upstream_http2_resets_total{by=\"target\",code=\"INTERNAL_ERROR\",upstream=\"api\"} 1")
@@ -294,10 +294,10 @@ struct UpstreamHTTP2PoolTests {
                     var id: UInt32 = 1
                     for _ in 0..<20 {
                         let response = try await client.exchange(id, .post("/public/m", call))
-                        #expect(response.head?["grpc-status"] == ["8"])
+                        expect(response.head?["grpc-status"], equals: ["8"])
                         id += 2
                     }
-                    #expect(ejections().isEmpty)
+                    expect(empty: ejections())
                     status.withLock { $0 = "14" }
                     for _ in 0..<20 {
                         _ = try await client.exchange(id, .post("/public/m", call))
@@ -335,10 +335,10 @@ struct UpstreamHTTP2PoolTests {
             client.send(
                 .headers(1, .post("/public/m", ("content-type", "application/grpc")), ends: false),
                 .data(1, "a message"), .data(1, ", and another one", ends: true))
-            #expect(try await client.response(1).head?["grpc-status"] == [hasMemory ? "0" : "14"])
-            #expect(
-                server.requests.map { String(decoding: $0.body, as: UTF8.self) }
-                    == Array(repeating: "a message, and another one", count: hasMemory ? 2 : 1))
+            try await expect(client.response(1).head?["grpc-status"], equals: [hasMemory ? "0" : "14"])
+            expect(
+                server.requests.map { String(decoding: $0.body, as: UTF8.self) },
+                equals: Array(repeating: "a message, and another one", count: hasMemory ? 2 : 1))
         }
     }
 }

@@ -59,7 +59,7 @@ struct UpstreamHTTP2ReleaseTests {
         try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
         let config = try GatewaySetup().http2Upstream(9).makeConfig()
         let context = LoopContext(eventLoop: channel.eventLoop, config: config, loopCount: 1)
-        let target = try #require(config.upstreams[0].targets.targets.targets.first)
+        let target = try require(config.upstreams[0].targets.targets.targets.first)
         let connection = UpstreamHTTP2Connection(
             owner: Owner(), context: context, target: target, poolID: PooledConnectionID(index: 0, generation: 0),
             settings: UpstreamHTTP2Connection.Settings(settleDeadline: .max))
@@ -71,7 +71,7 @@ struct UpstreamHTTP2ReleaseTests {
         }
         try receive([.settings([]), .settingsAck])
         let client = SlowClient()
-        let stream = try #require(connection.lease(isTimed: false))
+        let stream = try require(connection.lease(isTimed: false))
         client.stream = stream
         let request = UpstreamRequest(
             isHeadRequest: false, upgrade: .none, responsePolicy: config.responsePolicy, injectedSecrets: .none,
@@ -81,13 +81,13 @@ struct UpstreamHTTP2ReleaseTests {
         channel.embeddedEventLoop.run()
         try receive([.headers(1, HTTP2Fields([(":status", "200")]), ends: false)])
         try receive((0..<3).map { _ in .data(1, Array(repeating: 1, count: 16_000)) })
-        #expect(stream.hasHead && stream.isServing)
-        #expect(context.responseBytes == 48_000)
+        expect(stream.hasHead && stream.isServing)
+        expect(context.responseBytes, equals: 48_000)
         client.room = 20_000
         stream.setPaused(false)
         channel.embeddedEventLoop.run()
-        #expect(context.responseBytes == 16_000)
-        #expect(stream.heldBytes == 16_000)
+        expect(context.responseBytes, equals: 16_000)
+        expect(stream.heldBytes, equals: 16_000)
         switch end {
         case "delivered":
             client.room = .max
@@ -98,7 +98,7 @@ struct UpstreamHTTP2ReleaseTests {
         case "reset": try receive([.reset(1)])
         default: _ = try? channel.finish()
         }
-        #expect(context.responseBytes == 0)
+        expect(context.responseBytes, equals: 0)
         client.stream = nil
         _ = try? channel.finish()
     }
@@ -109,7 +109,7 @@ struct UpstreamHTTP2ReleaseTests {
         try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
         let config = try GatewaySetup().http2Upstream(9).makeConfig()
         let context = LoopContext(eventLoop: channel.eventLoop, config: config, loopCount: 1)
-        let target = try #require(config.upstreams[0].targets.targets.targets.first)
+        let target = try require(config.upstreams[0].targets.targets.targets.first)
         weak var released: UpstreamHTTP2Connection?
         weak var releasedOwner: Owner?
         do {
@@ -121,11 +121,11 @@ struct UpstreamHTTP2ReleaseTests {
             (released, releasedOwner) = (connection, owner)
         }
         channel.embeddedEventLoop.run()
-        #expect(released != nil)
-        #expect(releasedOwner != nil)
+        expect(released != nil)
+        expect(releasedOwner != nil)
         _ = try? channel.finish()
         channel.embeddedEventLoop.run()
-        #expect(released == nil)
-        #expect(releasedOwner == nil)
+        expect(released, equals: nil)
+        expect(releasedOwner == nil)
     }
 }

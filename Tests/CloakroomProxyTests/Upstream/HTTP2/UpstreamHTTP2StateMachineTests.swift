@@ -23,19 +23,19 @@ struct UpstreamHTTP2StateMachineTests {
 
     @Test("The room is the smallest of the configured limit, the peer's limit and 100 without one")
     func room() {
-        #expect(settled(10).room == 10)
-        #expect(settled(10, peer: 3).room == 3)
-        #expect(settled(1_000).room == 100)
-        #expect(settled(1_000, peer: 400).room == 400)
-        #expect(settled(10, peer: 0).room == 0)
+        expect(settled(10).room, equals: 10)
+        expect(settled(10, peer: 3).room, equals: 3)
+        expect(settled(1_000).room, equals: 100)
+        expect(settled(1_000, peer: 400).room, equals: 400)
+        expect(settled(10, peer: 0).room, equals: 0)
     }
 
     @Test("More streams end than were opened: nothing happens")
     func surplusEnds() {
         var machine = settled(1)
-        #expect(machine.streamClosed(now: 1) == .nothing)
-        #expect(machine.releaseUnsent(now: 1) == .nothing)
-        #expect(machine.room == 1)
+        expect(machine.streamClosed(now: 1), equals: .nothing)
+        expect(machine.releaseUnsent(now: 1), equals: .nothing)
+        expect(machine.room, equals: 1)
     }
 
     @Test("A retired connection still sends the heads that are leased, until GOAWAY")
@@ -43,55 +43,55 @@ struct UpstreamHTTP2StateMachineTests {
         var machine = settled()
         _ = machine.reserve(now: 1)
         _ = machine.reserve(now: 1)
-        #expect(machine.beginClosing(isGoAway: false) == .drain)
-        #expect(machine.beginClosing(isGoAway: false) == .nothing)
-        #expect(machine.room == 0)
-        #expect(machine.openStream() == 1)
-        #expect(machine.beginClosing(isGoAway: true) == .drain)
-        #expect(machine.openStream() == nil)
-        #expect(machine.releaseUnsent(now: 2) == .nothing)
-        #expect(machine.streamClosed(now: 3) == .close)
+        expect(machine.beginClosing(isGoAway: false), equals: .drain)
+        expect(machine.beginClosing(isGoAway: false), equals: .nothing)
+        expect(machine.room, equals: 0)
+        expect(machine.openStream(), equals: 1)
+        expect(machine.beginClosing(isGoAway: true), equals: .drain)
+        expect(machine.openStream(), equals: nil)
+        expect(machine.releaseUnsent(now: 2), equals: .nothing)
+        expect(machine.streamClosed(now: 3), equals: .close)
     }
 
     @Test("A connection that permits no stream is not settled before it permits one")
     func noStreams() {
         var machine = UpstreamHTTP2StateMachine(streams: 5, settleDeadline: 9, idleTimeout: 1)
-        #expect(machine.settingsReceived(streams: 0, now: 1) == .checkRoom)
-        #expect(machine.room == 0)
-        #expect(machine.deadline == 9)
-        #expect(machine.settingsReceived(streams: 2, now: 2) == .settled)
-        #expect(machine.room == 2)
+        expect(machine.settingsReceived(streams: 0, now: 1), equals: .checkRoom)
+        expect(machine.room, equals: 0)
+        expect(machine.deadline, equals: 9)
+        expect(machine.settingsReceived(streams: 2, now: 2), equals: .settled)
+        expect(machine.room, equals: 2)
     }
 
     @Test("An idle connection is closed after the idle timeout, and never probed")
     func idle() {
         var machine = settled(now: 7)
-        #expect(machine.deadline == 7 + 60 * Self.second)
-        #expect(machine.reserve(now: 8) == true)
-        #expect(machine.deadline == 8 + 10 * Self.second)
+        expect(machine.deadline, equals: 7 + 60 * Self.second)
+        expect(machine.reserve(now: 8), equals: true)
+        expect(machine.deadline, equals: 8 + 10 * Self.second)
         _ = machine.openStream()
         machine.frameReceived(now: 9)
         _ = machine.streamClosed(now: 9)
-        #expect(machine.deadline == 9 + 60 * Self.second)
-        #expect(machine.deadlineExpired(now: machine.deadline) == .close)
+        expect(machine.deadline, equals: 9 + 60 * Self.second)
+        expect(machine.deadlineExpired(now: machine.deadline), equals: .close)
     }
 
     @Test("With streams, silence is probed once; the acknowledgement does not end it")
     func silence() {
         var machine = serving()
         machine.frameReceived(now: 4 * Self.second)
-        #expect(machine.deadlineExpired(now: 10 * Self.second) == .nothing)
-        #expect(machine.deadline == 14 * Self.second)
-        #expect(machine.deadlineExpired(now: 14 * Self.second) == .ping)
-        #expect(machine.deadline == 19 * Self.second)
+        expect(machine.deadlineExpired(now: 10 * Self.second), equals: .nothing)
+        expect(machine.deadline, equals: 14 * Self.second)
+        expect(machine.deadlineExpired(now: 14 * Self.second), equals: .ping)
+        expect(machine.deadline, equals: 19 * Self.second)
         machine.pingAcknowledged(now: 15 * Self.second)
-        #expect(machine.deadline == .max)
-        #expect(machine.deadlineExpired(now: 60 * Self.second) == .nothing)
+        expect(machine.deadline, equals: .max)
+        expect(machine.deadlineExpired(now: 60 * Self.second), equals: .nothing)
         machine.frameReceived(now: 61 * Self.second)
-        #expect(machine.deadline == 71 * Self.second)
-        #expect(machine.deadlineExpired(now: 71 * Self.second) == .ping)
-        #expect(machine.deadlineExpired(now: 76 * Self.second) == .fail)
-        #expect(machine.isClosed)
+        expect(machine.deadline, equals: 71 * Self.second)
+        expect(machine.deadlineExpired(now: 71 * Self.second), equals: .ping)
+        expect(machine.deadlineExpired(now: 76 * Self.second), equals: .fail)
+        expect(machine.isClosed)
     }
 
     @Test("A disconnected peer is found although each request ends before the probe")
@@ -102,26 +102,26 @@ struct UpstreamHTTP2StateMachineTests {
             _ = machine.openStream()
             _ = machine.streamClosed(now: (2 * request + 1) * Self.second)
         }
-        #expect(machine.deadline == 10 * Self.second)
-        #expect(machine.deadlineExpired(now: 10 * Self.second) == .ping)
-        #expect(machine.deadlineExpired(now: 15 * Self.second) == .fail)
+        expect(machine.deadline, equals: 10 * Self.second)
+        expect(machine.deadlineExpired(now: 10 * Self.second), equals: .ping)
+        expect(machine.deadlineExpired(now: 15 * Self.second), equals: .fail)
         var alive = serving()
         _ = alive.streamClosed(now: 1)
-        #expect(alive.deadlineExpired(now: 10 * Self.second) == .ping)
+        expect(alive.deadlineExpired(now: 10 * Self.second), equals: .ping)
         alive.pingAcknowledged(now: 11 * Self.second)
-        #expect(alive.deadlineExpired(now: 71 * Self.second) == .close)
+        expect(alive.deadlineExpired(now: 71 * Self.second), equals: .close)
     }
 
     @Test("A request next to a quiet stream is probed, although the silence was probed before")
     func goneBesideQuietStream() {
         var machine = serving()
-        #expect(machine.deadlineExpired(now: 10 * Self.second) == .ping)
+        expect(machine.deadlineExpired(now: 10 * Self.second), equals: .ping)
         machine.pingAcknowledged(now: 11 * Self.second)
         _ = machine.reserve(now: 100 * Self.second)
         _ = machine.openStream()
-        #expect(machine.deadline == 110 * Self.second)
-        #expect(machine.deadlineExpired(now: 110 * Self.second) == .ping)
-        #expect(machine.deadlineExpired(now: 115 * Self.second) == .fail)
+        expect(machine.deadline, equals: 110 * Self.second)
+        expect(machine.deadlineExpired(now: 110 * Self.second), equals: .ping)
+        expect(machine.deadlineExpired(now: 115 * Self.second), equals: .fail)
     }
 
     @Test("Responses that are dropped have one second")
@@ -129,9 +129,9 @@ struct UpstreamHTTP2StateMachineTests {
         var machine = serving()
         machine.draining(now: 2 * Self.second)
         machine.draining(now: 2 * Self.second + 1)
-        #expect(machine.deadline == 3 * Self.second)
+        expect(machine.deadline, equals: 3 * Self.second)
         machine.drainingEnded()
-        #expect(machine.deadline == 10 * Self.second)
+        expect(machine.deadline, equals: 10 * Self.second)
     }
 
     @Test("At most 20 resets within 4 s")
@@ -139,9 +139,9 @@ struct UpstreamHTTP2StateMachineTests {
         var machine = settled()
         let start = 5 * Self.second
         let allowed = (0..<50).filter { _ in machine.mayReset(now: start) }
-        #expect(allowed.count == 20)
-        #expect(machine.mayReset(now: start + 4 * Self.second - 1) == false)
-        #expect(machine.mayReset(now: start + 4 * Self.second) == true)
+        expect(allowed.count, equals: 20)
+        expect(machine.mayReset(now: start + 4 * Self.second - 1), equals: false)
+        expect(machine.mayReset(now: start + 4 * Self.second), equals: true)
     }
 
     @Test("Random events keep the counts consistent")
@@ -169,9 +169,9 @@ struct UpstreamHTTP2StateMachineTests {
                     _ = machine.settingsReceived(streams: limit, now: now)
                 default: machine.frameReceived(now: now)
                 }
-                #expect(machine.streams == unsent + open)
-                #expect(machine.open == open)
-                #expect(machine.room == max(min(5, limit) - unsent - open, 0))
+                expect(machine.streams, equals: unsent + open)
+                expect(machine.open, equals: open)
+                expect(machine.room, equals: max(min(5, limit) - unsent - open, 0))
             }
         }
     }

@@ -16,8 +16,8 @@ struct HealthCheckTests {
         _ target: UpstreamTargetConfiguration, _ health: HealthCheckConfiguration = Self.health(),
         tls: UpstreamTLSConfiguration? = nil
     ) async throws -> HealthCheck.Outcome {
-        let upstream = try #require(try GatewaySetup().targets(target, tls: tls).makeConfig().upstreams.first)
-        let runtime = try #require(upstream.targets.targets.targets.first)
+        let upstream = try require(GatewaySetup().targets(target, tls: tls).makeConfig().upstreams.first)
+        let runtime = try require(upstream.targets.targets.targets.first)
         let eventLoop = MultiThreadedEventLoopGroup.singleton.any()
         return try await HealthCheck(health, of: upstream, runtime, on: eventLoop).run(runtime).get()
     }
@@ -33,15 +33,15 @@ struct HealthCheckTests {
     @Test("Rule 66: sends one request without API token on a connection of its own, closed after the response head")
     func request() async throws {
         try await ScriptedUpstream.run([Self.ok]) { port, upstream in
-            #expect(try await check(.http("127.0.0.1", port)) == .status(200))
+            try await expect(check(.http("127.0.0.1", port)), equals: .status(200))
             let request = try await upstream.request()
-            #expect(request.line == "GET /health?full HTTP/1.1")
-            #expect(request["Host"] == "127.0.0.1:\(port)")
-            #expect(request["User-Agent"] == "cloakroom-health")
-            #expect(request["Connection"] == "close")
-            #expect(request["X-API-TOKEN"] == nil)
+            expect(request.line, equals: "GET /health?full HTTP/1.1")
+            expect(request["Host"], equals: "127.0.0.1:\(port)")
+            expect(request["User-Agent"], equals: "cloakroom-health")
+            expect(request["Connection"], equals: "close")
+            expect(request["X-API-TOKEN"], equals: nil)
             try await upstream.closed()
-            #expect(upstream.connections.count == 1)
+            expect(upstream.connections.count, equals: 1)
         }
     }
 
@@ -52,13 +52,13 @@ struct HealthCheckTests {
             var health = Self.health()
             health.port = port
             health.apiToken = true
-            #expect(try await check(.http("127.0.0.1", 9), health) == .status(200))
+            try await expect(check(.http("127.0.0.1", 9), health), equals: .status(200))
             // The port also replaces that of a host name.
-            #expect(try await check(.http("localhost", 9), health) == .status(200))
+            try await expect(check(.http("localhost", 9), health), equals: .status(200))
             let request = try await upstream.request()
-            #expect(request.line == "GET /health?full HTTP/1.1")
-            #expect(request["Host"] == "127.0.0.1:9")
-            #expect(request["X-API-TOKEN"] == Canary.apiToken)
+            expect(request.line, equals: "GET /health?full HTTP/1.1")
+            expect(request["Host"], equals: "127.0.0.1:9")
+            expect(request["X-API-TOKEN"], equals: Canary.apiToken)
         }
     }
 
@@ -68,7 +68,7 @@ struct HealthCheckTests {
         let script: [ScriptedUpstream.Step] = [.request, .send("\(interim)HTTP/1.1 \(status) \r\nX-A: b\r\n\r\n")]
         try await ScriptedUpstream.run([script]) { port, _ in
             let result = try await check(.http("127.0.0.1", port))
-            #expect(result == .status(status))
+            expect(result, equals: .status(status))
         }
     }
 
@@ -76,7 +76,8 @@ struct HealthCheckTests {
     func slow() async throws {
         try await ScriptedUpstream.run([[.request, .send("HTTP/1.1 200"), .wait(Gate())]]) { port, upstream in
             let start = ContinuousClock.now
-            #expect(try await check(.http("127.0.0.1", port), Self.health(timeout: .milliseconds(200))) == .timeout)
+            try await expect(
+                check(.http("127.0.0.1", port), Self.health(timeout: .milliseconds(200))), equals: .timeout)
             #expect(ContinuousClock.now - start >= .milliseconds(200))
             try await upstream.closed()
         }
@@ -94,8 +95,8 @@ struct HealthCheckTests {
         for (script, reason) in cases {
             try await ScriptedUpstream.run([script]) { port, upstream in
                 let outcome = try await check(.http("127.0.0.1", port))
-                #expect(isFailed(outcome, reason), "\(outcome)")
-                #expect(outcome.metric(isPassed: false) == .failed)
+                expect(isFailed(outcome, reason), "\(outcome)")
+                expect(outcome.metric(isPassed: false), equals: .failed)
                 try await upstream.closed()
             }
         }
@@ -111,8 +112,8 @@ struct HealthCheckTests {
         ]
         for (port, limit, reason) in cases {
             let outcome = try await check(.http("127.0.0.1", port), Self.health(timeout: .milliseconds(limit)))
-            #expect(outcome.description == reason)
-            #expect(outcome.metric(isPassed: false) == .unreachable)
+            expect(outcome.description, equals: reason)
+            expect(outcome.metric(isPassed: false), equals: .unreachable)
         }
     }
 
@@ -127,21 +128,21 @@ struct HealthCheckTests {
             try await ScriptedUpstream.run([[.request, .send(large)]], tls: context) { port, upstream in
                 let outcome = try await check(.https("localhost", port), tls: tls)
                 if isValid {
-                    #expect(outcome == .status(200))
+                    expect(outcome, equals: .status(200))
                 } else {
-                    #expect(outcome.description == "the certificate is not issued for this host")
-                    #expect(outcome.metric(isPassed: false) == .unreachable)
+                    expect(outcome.description, equals: "the certificate is not issued for this host")
+                    expect(outcome.metric(isPassed: false), equals: .unreachable)
                 }
-                #expect(upstream.requests.count == (isValid ? 1 : 0))
+                expect(upstream.requests.count, equals: (isValid ? 1 : 0))
             }
         }
     }
 
     @Test("Only a passed check is counted as one; other responses have failed")
     func outcomes() {
-        #expect(HealthCheck.Outcome.status(404).metric(isPassed: true) == .passed)
-        #expect(HealthCheck.Outcome.status(200).metric(isPassed: false) == .failed)
-        #expect(HealthCheck.Outcome.timeout.metric(isPassed: false) == .timeout)
-        #expect("\(HealthCheck.Outcome.status(404))" == "status 404")
+        expect(HealthCheck.Outcome.status(404).metric(isPassed: true), equals: .passed)
+        expect(HealthCheck.Outcome.status(200).metric(isPassed: false), equals: .failed)
+        expect(HealthCheck.Outcome.timeout.metric(isPassed: false), equals: .timeout)
+        expect("\(HealthCheck.Outcome.status(404))", equals: "status 404")
     }
 }

@@ -34,29 +34,29 @@ struct UpstreamGaugesTests {
         let upstream = config.upstreams[0]
         var gauges = UpstreamGauges()
         gauges.update(upstream, now: second)
-        #expect(peers(config) == [""])
+        expect(peers(config), equals: [""])
         upstream.targetMetrics[0].connects[.success]?.increment()
-        let name = try #require(upstream.targets.targets.targets.first)
+        let name = try require(upstream.targets.targets.targets.first)
         // A request through the name is still in flight.
         name.state.started(now: second)
         upstream.targets.established(name, at: try address(1))
-        #expect(await upstream.targets.resolve(now: 2 * second))
+        await expect(upstream.targets.resolve(now: 2 * second))
         gauges.update(upstream, now: 2 * second)
-        #expect(peers(config) == ["", "127.0.0.1:80", "127.0.0.2:80"])
+        expect(peers(config), equals: ["", "127.0.0.1:80", "127.0.0.2:80"])
         let draining = #"peer="",state="draining",target="http://api.test:80",upstream="api"} 1"#
-        #expect(lines(config, "state").contains { $0.hasSuffix(draining) })
+        expect(lines(config, "state").contains { $0.hasSuffix(draining) })
         name.state.ended(owesHead: true)
         _ = upstream.targets.board.tick(now: 3 * second, random: 0)
         gauges.update(upstream, now: 3 * second)
-        #expect(peers(config) == ["127.0.0.1:80", "127.0.0.2:80"])
-        #expect(lines(config, "state").count == 12 && lines(config, "estimate_seconds").count == 2)
+        expect(peers(config), equals: ["127.0.0.1:80", "127.0.0.2:80"])
+        expect(lines(config, "state").count == 12 && lines(config, "estimate_seconds").count == 2)
         names.change(to: [try address(2)])
-        #expect(await upstream.targets.resolve(now: 60 * second))
+        await expect(upstream.targets.resolve(now: 60 * second))
         _ = upstream.targets.board.tick(now: 60 * second, random: 0)
         gauges.update(upstream, now: 60 * second)
-        #expect(peers(config) == ["127.0.0.2:80"])
-        #expect(lines(config, "connects_total").contains { $0.contains("success") && $0.hasSuffix(" 1") })
-        #expect(lines(config, "dns_age_seconds").count == 1)
+        expect(peers(config), equals: ["127.0.0.2:80"])
+        expect(lines(config, "connects_total").contains { $0.contains("success") && $0.hasSuffix(" 1") })
+        expect(lines(config, "dns_age_seconds").count, equals: 1)
     }
 
     @Test("The series of a target that is no longer configured are withdrawn after its last request")
@@ -65,7 +65,7 @@ struct UpstreamGaugesTests {
         let old = config.upstreams[0]
         var gauges = UpstreamGauges()
         gauges.update(old, now: second)
-        #expect(lines(config, "in_flight").count == 2 && lines(config, "dns_age_seconds").count == 1)
+        expect(lines(config, "in_flight").count == 2 && lines(config, "dns_age_seconds").count == 1)
         let gone = old.targets.targets.targets[1].state
         gone.started(now: second)
         var configuration = old.configuration
@@ -77,12 +77,12 @@ struct UpstreamGaugesTests {
             if time == 3 { gone.ended(owesHead: true) }
             _ = targets.board.tick(now: time * second, random: 0)
             gauges.update(new, now: time * second)
-            #expect(lines(config, "in_flight").count == count)
+            expect(lines(config, "in_flight").count, equals: count)
             for family in ["ejections_total", "checks_total", "connects_total", "state"] {
                 let isExposed = lines(config, family).contains { $0.contains("api.test") }
-                #expect(isExposed == (count == 2), "\(family) at \(time) s")
+                expect(isExposed, equals: (count == 2), "\(family) at \(time) s")
             }
-            #expect(lines(config, "dns_age_seconds").isEmpty)
+            expect(empty: lines(config, "dns_age_seconds"))
         }
     }
 
@@ -99,17 +99,17 @@ struct UpstreamGaugesTests {
         var gauges = UpstreamGauges()
         for upstream in config.upstreams {
             for target in upstream.targets.targets.targets { upstream.targets.established(target, at: try address(1)) }
-            #expect(await upstream.targets.resolve(now: second))
+            await expect(upstream.targets.resolve(now: second))
         }
         for now in [2 * second, 200 * second] {
-            #expect(gauges.update(config.upstreams[0], now: now) == 0)
+            expect(gauges.update(config.upstreams[0], now: now), equals: 0)
             let hidden = gauges.update(config.upstreams[1], now: now)
-            #expect(hidden == 144)
+            expect(hidden, equals: 144)
             reporter.addressesHidden(hidden, of: config.upstreams[1], now: now)
         }
-        #expect(lines(config, "in_flight").count == 256)
-        #expect(log.all.map { $0["event"] } == ["upstream_addresses_hidden"])
-        #expect(log.all.first?["count"] == "144" && log.all.first?["upstream"] == "other")
+        expect(lines(config, "in_flight").count, equals: 256)
+        expect(log.all.map { $0["event"] }, equals: ["upstream_addresses_hidden"])
+        expect(log.all.first?["count"] == "144" && log.all.first?["upstream"] == "other")
     }
 
     @Test("An upstream that is no longer configured leaves no series")
@@ -120,7 +120,7 @@ struct UpstreamGaugesTests {
         gauges.withdraw(config.upstreams[0])
         let text = String(decoding: config.telemetry.registry.exposition(), as: UTF8.self)
         let left = text.split(separator: "\n").filter { $0.contains(#"upstream="api""#) }
-        #expect(left.isEmpty, "\(left)")
+        expect(empty: left, "\(left)")
     }
 
     @Test("Permits of the common half are either in use or available")
@@ -134,10 +134,11 @@ struct UpstreamGaugesTests {
         // Two are guaranteed to each of the two loops.
         var ledger = PermitLedger(upstream.targets.permits.connections, loop: 0)
         let taken = (0..<5).filter { _ in ledger.take() }
-        #expect(taken.count == 5)
+        expect(taken.count, equals: 5)
         gauges.update(upstream, now: second)
-        #expect(
-            lines(config, "permits") == [
+        expect(
+            lines(config, "permits"),
+            equals: [
                 #"cloakroom_upstream_permits{kind="available",upstream="api"} 4"#,
                 #"cloakroom_upstream_permits{kind="common",upstream="api"} 3"#,
             ])

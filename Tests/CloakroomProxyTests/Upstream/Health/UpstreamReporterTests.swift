@@ -15,7 +15,7 @@ struct UpstreamReporterTests {
 
     init() throws {
         config = try GatewaySetup().targets(.http("127.0.0.1", 1), .http("127.0.0.1", 2)).makeConfig()
-        upstream = try #require(config.upstreams.first)
+        upstream = try require(config.upstreams.first)
     }
 
     private var reporter: UpstreamReporter { UpstreamReporter(log.logger) }
@@ -43,22 +43,24 @@ struct UpstreamReporterTests {
         reporter.report(.budgetAvailable, of: upstream, now: 0)
         reporter.addressesChanged(of: upstream, now: 0)
         reporter.addressesHidden(7, of: upstream, now: 0)
-        #expect(
-            events == [
+        expect(
+            events,
+            equals: [
                 "upstream_down", "upstream_up", "upstream_ejected", "upstream_returned", "upstream_panic",
                 "upstream_panic",
                 "upstream_budget_spent", "upstream_dns_changed", "upstream_addresses_hidden",
             ])
         let levels = log.all.map { $0["level"] }
-        #expect(
-            levels == ["warning", "notice", "warning", "notice", "warning", "notice", "warning", "notice", "warning"])
-        #expect(Set(log.all.map { $0["message"] }).count == 9)
-        #expect(log.all[0]["reason"] == "down" && log.all[0]["target"] == "http://127.0.0.1:1")
-        #expect(log.all[0]["upstream"] == "api")
-        #expect(log.all[2]["reason"] == "share" && log.all[2]["seconds"] == "10.5")
-        #expect(log.all[4]["outcome"] == "started" && log.all[5]["outcome"] == "ended")
+        expect(
+            levels,
+            equals: ["warning", "notice", "warning", "notice", "warning", "notice", "warning", "notice", "warning"])
+        expect(Set(log.all.map { $0["message"] }).count, equals: 9)
+        expect(log.all[0]["reason"] == "down" && log.all[0]["target"] == "http://127.0.0.1:1")
+        expect(log.all[0]["upstream"], equals: "api")
+        expect(log.all[2]["reason"] == "share" && log.all[2]["seconds"] == "10.5")
+        expect(log.all[4]["outcome"] == "started" && log.all[5]["outcome"] == "ended")
         let ejections = #"ejections_total{reason="share",target="http://127.0.0.1:2",upstream="api"} 1"#
-        #expect(String(decoding: config.telemetry.registry.exposition(), as: UTF8.self).contains(ejections))
+        expect(String(decoding: config.telemetry.registry.exposition(), as: UTF8.self).contains(ejections))
     }
 
     @Test("A state that the limit has suppressed is logged after the minute, once, if it still is the state")
@@ -67,15 +69,15 @@ struct UpstreamReporterTests {
         change(&reporter, from: .up, to: .backingOff, at: 0)
         change(&reporter, from: .backingOff, to: .up, at: 5 * second)
         change(&reporter, from: .up, to: .backingOff, at: 10 * second)
-        #expect(events == ["upstream_down", "upstream_up"])
+        expect(events, equals: ["upstream_down", "upstream_up"])
         for time in 11..<60 as Range<UInt64> { reporter.flush(upstream, now: time * second) }
-        #expect(events.count == 2)
+        expect(events.count, equals: 2)
         for time in 60..<90 as Range<UInt64> { reporter.flush(upstream, now: time * second) }
-        #expect(events == ["upstream_down", "upstream_up", "upstream_down"])
-        #expect(log.all.last?["reason"] == "backing_off")
+        expect(events, equals: ["upstream_down", "upstream_up", "upstream_down"])
+        expect(log.all.last?["reason"], equals: "backing_off")
         // Another target has a limit of its own.
         change(&reporter, 1, from: .up, to: .down, at: 90 * second)
-        #expect(log.all.last?["target"] == "http://127.0.0.1:2")
+        expect(log.all.last?["target"], equals: "http://127.0.0.1:2")
     }
 
     @Test("A state that ended before the minute has passed is not logged")
@@ -86,7 +88,7 @@ struct UpstreamReporterTests {
         change(&reporter, from: .up, to: .down, at: 2 * second)
         change(&reporter, from: .down, to: .up, at: 3 * second)
         for time in 4..<130 as Range<UInt64> { reporter.flush(upstream, now: time * second) }
-        #expect(events == ["upstream_down", "upstream_up"])
+        expect(events, equals: ["upstream_down", "upstream_up"])
     }
 
     @Test("An ejection that ended before the next tick leaves no target that seems ejected")
@@ -94,7 +96,7 @@ struct UpstreamReporterTests {
         var reporter = reporter
         reporter.report(.ejected(target(0), .consecutive, milliseconds: 10), of: upstream, now: 0)
         reporter.flush(upstream, now: 0)
-        #expect(events == ["upstream_ejected", "upstream_returned"])
+        expect(events, equals: ["upstream_ejected", "upstream_returned"])
     }
 
     @Test("The last line about panic is its present state too")
@@ -104,30 +106,30 @@ struct UpstreamReporterTests {
             reporter.report(.panicStarted, of: upstream, now: time * second)
             reporter.report(.panicEnded, of: upstream, now: time * second)
         }
-        #expect(events.count == 2)
+        expect(events.count, equals: 2)
         reporter.report(.panicStarted, of: upstream, now: 4 * second)
         reporter.flush(upstream, now: 59 * second)
-        #expect(events.count == 2)
+        expect(events.count, equals: 2)
         reporter.flush(upstream, now: 60 * second)
-        #expect(log.all.last?["outcome"] == "started" && events.count == 3)
+        expect(log.all.last?["outcome"] == "started" && events.count == 3)
     }
 
     @Test("Targets that are removed or drained are not reported as down, and a new one begins without history")
     func removed() {
         var reporter = reporter
         change(&reporter, from: .up, to: .draining, at: 0)
-        #expect(events.isEmpty)
+        expect(empty: events)
         change(&reporter, from: .draining, to: .up, at: 0)
-        #expect(events.isEmpty)
+        expect(empty: events)
         change(&reporter, from: .up, to: .down, at: 0)
         reporter.report(.removed(target(0)), of: upstream, now: 0)
         reporter.flush(upstream, now: 0)
         change(&reporter, from: .up, to: .down, at: 0)
-        #expect(events == ["upstream_down", "upstream_down"])
+        expect(events, equals: ["upstream_down", "upstream_down"])
         reporter.forget("api")
         // A new target that was down until its first check.
         change(&reporter, from: .down, to: .up, at: 0)
-        #expect(log.all.last?["event"] == "upstream_up" && log.all.last?["reason"] == "down")
+        expect(log.all.last?["event"] == "upstream_up" && log.all.last?["reason"] == "down")
     }
 
     @Test("A health check that fails in the same way is logged once; all are counted")
@@ -141,14 +143,15 @@ struct UpstreamReporterTests {
         check(.timeout, at: 200)
         check(.status(200), isPassed: true, at: 300)
         check(.status(503), at: 400)
-        #expect(
-            log.lines("event", "upstream_check_failed").map { $0["reason"] ?? "" } == [
+        expect(
+            log.lines("event", "upstream_check_failed").map { $0["reason"] ?? "" },
+            equals: [
                 "status 503", "no response in time", "status 503",
             ])
         let text = String(decoding: config.telemetry.registry.exposition(), as: UTF8.self)
         for (outcome, count) in [("failed", 3), ("timeout", 1), ("passed", 1), ("unreachable", 0)] {
             let labels = #"outcome="\#(outcome)",target="http://127.0.0.1:1",upstream="api""#
-            #expect(text.contains("cloakroom_upstream_checks_total{\(labels)} \(count)\n"), "\(outcome)")
+            expect(text.contains("cloakroom_upstream_checks_total{\(labels)} \(count)\n"), "\(outcome)")
         }
     }
 
@@ -166,8 +169,8 @@ struct UpstreamReporterTests {
             let before = log.lines("event", "upstream_checks_failed").count
             reporter.firstRoundEnded(of: upstream, now: 0)
             let lines = log.lines("event", "upstream_checks_failed").dropFirst(before)
-            #expect(lines.map { $0["reason"] } == (reason.map { [$0] } ?? []))
-            if one == other { #expect(lines.first?["hint"]?.contains("health.path") == true) }
+            expect(lines.map { $0["reason"] }, equals: (reason.map { [$0] } ?? []))
+            if one == other { expect(lines.first?["hint"]?.contains("health.path"), equals: true) }
         }
     }
 }

@@ -60,8 +60,8 @@ struct UpstreamSupervisorTests {
                 try await condition(gateway, 0, .up)
             }
         }
-        #expect(log.lines("event", "upstream_check_failed").isEmpty)
-        #expect(log.lines("event", "upstream_down").isEmpty)
+        expect(empty: log.lines("event", "upstream_check_failed"))
+        expect(empty: log.lines("event", "upstream_down"))
     }
 
     @Test("A target that fails its check gets no request, and gets requests again after `rise` passed checks")
@@ -75,8 +75,8 @@ struct UpstreamSupervisorTests {
                     try await condition(gateway, 1, .down)
                     try await eventually("the first checks") { gateway.server.isReady }
                     let client = try await gateway.client()
-                    for _ in 0..<40 { #expect(try await client.exchange(Ask.get()).text == "ok") }
-                    #expect(requests(good, areChecks: false) == 40 && requests(bad, areChecks: false) == 0)
+                    for _ in 0..<40 { try await expect(client.exchange(Ask.get()).text, equals: "ok") }
+                    expect(requests(good, areChecks: false) == 40 && requests(bad, areChecks: false) == 0)
                     try await gateway.metric(
                         #"cloakroom_upstream_state{peer="",state="down",target="http://127.0.0.1:\#(second)","#
                             + #"upstream="api"} 1"#)
@@ -86,16 +86,16 @@ struct UpstreamSupervisorTests {
                     #expect(requests(bad, areChecks: true) >= before + 3)
                     try await eventually("a request at the target that returned") {
                         let text = try await client.exchange(Ask.get()).text
-                        #expect(text == "ok")
+                        expect(text, equals: "ok")
                         return requests(bad, areChecks: false) > 0
                     }
                     try await eventually("the line") { log.lines("event", "upstream_up").count == 1 }
                 }
             }
         }
-        #expect(log.lines("event", "upstream_check_failed").map { $0["reason"] } == ["status 503"])
-        #expect(log.lines("event", "upstream_down").count == 1)
-        #expect(log.lines("event", "upstream_panic").isEmpty)
+        expect(log.lines("event", "upstream_check_failed").map { $0["reason"] }, equals: ["status 503"])
+        expect(log.lines("event", "upstream_down").count, equals: 1)
+        expect(empty: log.lines("event", "upstream_panic"))
     }
 
     @Test("`fall` failed checks put a target down that was up, and a running request is not cut")
@@ -113,7 +113,7 @@ struct UpstreamSupervisorTests {
                 // The first check passed, and two failed.
                 #expect(upstream.connections.count >= 4)
                 gate.open()
-                #expect(try await client.response().text == "ok")
+                try await expect(client.response().text, equals: "ok")
             }
         }
     }
@@ -129,18 +129,18 @@ struct UpstreamSupervisorTests {
             try await setUp([port], health, log: log).run { gateway in
                 _ = try await upstream.request()
                 try await Task.sleep(for: .milliseconds(1_200))
-                #expect(!gateway.server.isReady)
+                expect(!gateway.server.isReady)
                 gate.open()
                 try await eventually("the first check") { gateway.server.isReady }
                 try await condition(gateway, 0, .down)
                 try await gateway.metric(#"cloakroom_upstream_panic{upstream="api"} 1"#)
-                #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
+                try await expect(gateway.client().exchange(Ask.get()).text, equals: "ok")
             }
         }
         let lines = log.lines("event", "upstream_checks_failed")
-        #expect(lines.map { $0["reason"] } == ["each target: status 404"])
-        #expect(lines.first?["hint"]?.contains("health.path") == true)
-        #expect(log.lines("event", "upstream_panic").map { $0["outcome"] } == ["started"])
+        expect(lines.map { $0["reason"] }, equals: ["each target: status 404"])
+        expect(lines.first?["hint"]?.contains("health.path"), equals: true)
+        expect(log.lines("event", "upstream_panic").map { $0["outcome"] }, equals: ["started"])
     }
 
     @Test("A gateway without health checks is ready at once")
@@ -166,21 +166,21 @@ struct UpstreamSupervisorTests {
                     $0.upstreams[0].dns.interval = .milliseconds(500)
                 }
                 try await setup.run { gateway, client in
-                    #expect(try await client.exchange(Ask.get()).text == "ok")
+                    try await expect(client.exchange(Ask.get()).text, equals: "ok")
                     try await eventually("the address as a target") {
                         gateway.server.upstreamStatus()[0].targets.first?.peer != nil
                     }
                     names.change(to: [one, place])
-                    #expect(try await other.request().line == "GET /health HTTP/1.1")
-                    for _ in 0..<40 { #expect(try await client.exchange(Ask.get()).text == "ok") }
-                    #expect(other.connections.count == 1)
+                    try await expect(other.request().line, equals: "GET /health HTTP/1.1")
+                    for _ in 0..<40 { try await expect(client.exchange(Ask.get()).text, equals: "ok") }
+                    expect(other.connections.count, equals: 1)
                     gate.open()
                     try await eventually("a request at the new address") {
                         let text = try await client.exchange(Ask.get()).text
-                        #expect(text == "ok")
+                        expect(text, equals: "ok")
                         return other.requests.contains { $0.line.hasPrefix("GET /public/a ") }
                     }
-                    #expect(!gateway.server.upstreamStatus()[0].isPanicking)
+                    expect(!gateway.server.upstreamStatus()[0].isPanicking)
                 }
             }
         }
@@ -200,7 +200,7 @@ struct UpstreamSupervisorTests {
             let target = #"target="http://127.0.0.1:9""#
             try await gateway.metric(
                 #"cloakroom_upstream_state{peer="",state="up",target="http://127.0.0.1:8",upstream="other"} 1"#)
-            #expect(hasSeries(target))
+            expect(hasSeries(target))
             try await gateway.replace {
                 $0.upstreams.removeLast()
                 $0.upstreams[0].targets.removeLast()
@@ -208,7 +208,7 @@ struct UpstreamSupervisorTests {
             try await eventually("no series of the upstream and the target") {
                 !hasSeries(other) && !hasSeries(target)
             }
-            #expect(gateway.metrics.contains(#"cloakroom_upstream_panic{upstream="api"} 0"#))
+            expect(gateway.metrics.contains(#"cloakroom_upstream_panic{upstream="api"} 0"#))
             try await gateway.replace { _ in }
             try await eventually("the series again") {
                 hasSeries(target) && hasSeries(other)

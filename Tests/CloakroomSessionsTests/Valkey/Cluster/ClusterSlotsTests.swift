@@ -1,5 +1,6 @@
 import CloakroomCore
 import NIOCore
+import TestSupport
 import Testing
 
 @testable import CloakroomSessions
@@ -31,21 +32,21 @@ struct ClusterSlotsTests {
             Self.row(0, 99, Self.node(Self.blob("10.0.0.1"), 1), Self.node(Self.blob("10.0.0.4"), 4)),
             Self.row(200, 16_383, Self.node(Self.blob("10.0.0.2"), 2)),
             Self.row(100, 100, Self.node(Self.blob("10.0.0.1"), 1), Self.node(Self.blob("10.0.0.4"), 4)))
-        #expect(owner(slots, 0) == "10.0.0.1:1")
-        #expect(owner(slots, 99) == "10.0.0.1:1")
-        #expect(owner(slots, 100) == "10.0.0.1:1")
-        #expect(owner(slots, 101) == nil)
-        #expect(owner(slots, 200) == "10.0.0.2:2")
-        #expect(owner(slots, 16_383) == "10.0.0.2:2")
-        #expect(slots.primaries.count == 2)
-        #expect(slots.replicas == [HostAndPort(host: "10.0.0.4", port: 4)])
-        #expect(try Self.parse().primaries.isEmpty)
+        expect(owner(slots, 0), equals: "10.0.0.1:1")
+        expect(owner(slots, 99), equals: "10.0.0.1:1")
+        expect(owner(slots, 100), equals: "10.0.0.1:1")
+        expect(owner(slots, 101), equals: nil)
+        expect(owner(slots, 200), equals: "10.0.0.2:2")
+        expect(owner(slots, 16_383), equals: "10.0.0.2:2")
+        expect(slots.primaries.count, equals: 2)
+        expect(slots.replicas, equals: [HostAndPort(host: "10.0.0.4", port: 4)])
+        try expect(empty: Self.parse().primaries)
     }
 
     @Test("A server without a host has the host that was asked, and its own port")
     func missingHosts() throws {
         for host in [RESPValue.null, Self.blob("")] {
-            #expect(owner(try Self.parse(Self.row(0, 1, Self.node(host, 7))), 0) == "asked.test:7")
+            expect(owner(try Self.parse(Self.row(0, 1, Self.node(host, 7))), 0), equals: "asked.test:7")
         }
     }
 
@@ -56,8 +57,8 @@ struct ClusterSlotsTests {
             let map = RESPValue.map([Self.blob("ip"), Self.blob(ip)])
             for metadata in [map, .array([Self.blob("ip"), Self.blob(ip)])] {
                 let slots = try Self.parse(Self.row(0, 1, Self.node(unnamed, 7, metadata)))
-                #expect(owner(slots, 0) == address)
-                #expect(slots.primaries.first?.name == nil)
+                expect(owner(slots, 0), equals: address)
+                expect(slots.primaries.first?.name, equals: nil)
             }
         }
         for odd in [
@@ -71,17 +72,17 @@ struct ClusterSlotsTests {
             // Replicas are not used, so one more that is unknown is no obstacle.
             let primary = Self.node(Self.blob("10.0.0.1"), 1)
             let slots = try Self.parse(Self.row(0, 1, primary, Self.node(unnamed, 7, odd), Self.node(.null, 8)))
-            #expect(slots.replicas == [HostAndPort(host: "asked.test", port: 8)])
+            expect(slots.replicas, equals: [HostAndPort(host: "asked.test", port: 8)])
         }
         #expect(throws: ClusterSlotsError.unnamed) { try Self.parse(Self.row(0, 1, Self.node(unnamed, 7))) }
-        #expect(ClusterSlotsError.unnamed.disconnectReason.advice?.contains("cluster-announce-hostname") == true)
-        #expect(ClusterSlotsError.overlap.disconnectReason == .protocolError)
+        expect(ClusterSlotsError.unnamed.disconnectReason.advice?.contains("cluster-announce-hostname"), equals: true)
+        expect(ClusterSlotsError.overlap.disconnectReason, equals: .protocolError)
     }
 
     @Test("Addresses are IPv4, IPv6 or names")
     func addresses() throws {
         for (host, text) in [("::1", "[::1]:7"), ("[::1]", "[::1]:7"), ("a-b.test", "a-b.test:7")] {
-            #expect(owner(try Self.parse(Self.row(0, 1, Self.node(Self.blob(host), 7))), 0) == text)
+            expect(owner(try Self.parse(Self.row(0, 1, Self.node(Self.blob(host), 7))), 0), equals: text)
         }
         for host in ["a b", "a:b", "a/b", "\u{e4}", String(repeating: "a", count: 254), "[a]b"] {
             #expect(throws: ClusterSlotsError.malformed, "\(host)") {
@@ -99,16 +100,16 @@ struct ClusterSlotsTests {
         let pairs = RESPValue.array([Self.blob("hostname"), Self.blob("valkey-1.test")])
         for metadata in [map, pairs] {
             let slots = try Self.parse(Self.row(0, 1, Self.node(Self.blob("10.0.0.1"), 7, metadata)))
-            #expect(slots.primaries.first?.name == "valkey-1.test")
+            expect(slots.primaries.first?.name, equals: "valkey-1.test")
             let named = try Self.parse(Self.row(0, 1, Self.node(Self.blob("other.test"), 7, metadata)))
-            #expect(named.primaries.first?.name == nil)
+            expect(named.primaries.first?.name, equals: nil)
         }
         for odd in [
             RESPValue.null, .array([Self.blob("hostname")]), .array([Self.blob("hostname"), Self.blob("10.0.0.9")]),
             .array([Self.blob("hostname"), Self.blob("a b")]), .array([Self.blob("hostname"), .integer(1)]),
         ] {
             let slots = try Self.parse(Self.row(0, 1, Self.node(Self.blob("10.0.0.1"), 7, odd)))
-            #expect(slots.primaries.first?.name == nil)
+            expect(slots.primaries.first?.name, equals: nil)
         }
     }
 
@@ -145,7 +146,7 @@ struct ClusterSlotsTests {
         func rows(_ count: Int64) -> RESPValue {
             .array((0..<count).map { Self.row($0, $0, Self.node(Self.blob("h\($0)"), 1)) })
         }
-        #expect(try ClusterSlots(rows(1_000), asked: "x").primaries.count == 1_000)
+        try expect(ClusterSlots(rows(1_000), asked: "x").primaries.count, equals: 1_000)
         #expect(throws: ClusterSlotsError.tooMany) { try ClusterSlots(rows(1_001), asked: "x") }
         let replicas = (0..<1_001).map { Self.node(Self.blob("h\($0)"), 1) }
         #expect(throws: ClusterSlotsError.tooMany) {
@@ -166,7 +167,7 @@ struct HashSlotTests {
             ("cloakroom:{0000000000000001}:session", 8_146),
         ] as [(String, UInt16)])
     func known(_ key: String, _ slot: UInt16) {
-        #expect(HashSlot.slot(of: key) == slot)
+        expect(HashSlot.slot(of: key), equals: slot)
     }
 
     @Test("All keys of a session share a slot, and so do an account's")
@@ -175,25 +176,25 @@ struct HashSlotTests {
         for number in 0..<100 as Range<UInt64> {
             let id = SessionID(number &* 0x9e37_79b9_7f4a_7c15)
             let slot = HashSlot.slot(of: keys.session(id))
-            #expect(HashSlot.slot(of: keys.lease(id)) == slot)
-            #expect(HashSlot.slot(of: keys.ended(id)) == slot)
+            expect(HashSlot.slot(of: keys.lease(id)), equals: slot)
+            expect(HashSlot.slot(of: keys.ended(id)), equals: slot)
         }
     }
 
     @Test("A command has the slot of its key, a script that of its first key, and PING none")
     func commands() {
-        #expect(ValkeyCommand("GET", key: "foo").slot == 12_182)
-        #expect(ValkeyCommand("GET", key: "foo").encoded == ValkeyCommand("GET", "foo").encoded)
-        #expect(SessionScripts.release.evalsha(["foo"], ["1"]).slot == 12_182)
-        #expect(SessionScripts.release.eval(["foo"], ["1"]).slot == 12_182)
-        #expect(ValkeyCommand("PING").slot == nil)
+        expect(ValkeyCommand("GET", key: "foo").slot, equals: 12_182)
+        expect(ValkeyCommand("GET", key: "foo").encoded, equals: ValkeyCommand("GET", "foo").encoded)
+        expect(SessionScripts.release.evalsha(["foo"], ["1"]).slot, equals: 12_182)
+        expect(SessionScripts.release.eval(["foo"], ["1"]).slot, equals: 12_182)
+        expect(ValkeyCommand("PING").slot, equals: nil)
     }
 
     @Test("Slots are collected into ranges")
     func ranges() {
         var ranges = SlotRanges()
         for slot in [0, 1, 2, 5, 7, 8] { ranges.append(slot) }
-        #expect(ranges.ranges == [0..<3, 5..<6, 7..<9])
+        expect(ranges.ranges, equals: [0..<3, 5..<6, 7..<9])
     }
 }
 
@@ -211,22 +212,24 @@ struct ClusterRedirectionTests {
             ("MOVED 1 :6379", .moved, 1, "asked.test:6379"),
         ]
         for (line, kind, slot, address) in cases {
-            let redirection = try #require(RESPError(line: line).redirection, "\(line)")
-            #expect(redirection.kind == kind)
-            #expect(redirection.slot == slot)
-            #expect(redirection.address(from: asked)?.description == address)
+            let redirection = try require(RESPError(line: line).redirection, "\(line)")
+            expect(redirection.kind, equals: kind)
+            expect(redirection.slot, equals: slot)
+            expect(redirection.address(from: asked)?.description, equals: address)
         }
     }
 
     @Test("The target of a redirection may be unknown: it is not the server that was asked")
     func unknown() throws {
         for line in ["MOVED 3999 ?:6379", "ASK 3999 ?:6379"] {
-            let redirection = try #require(RESPError(line: line).redirection)
-            #expect(redirection.slot == 3_999)
-            #expect(redirection.address(from: HostAndPort(host: "asked.test", port: 1)) == nil)
+            let redirection = try require(RESPError(line: line).redirection)
+            expect(redirection.slot, equals: 3_999)
+            expect(redirection.address(from: HostAndPort(host: "asked.test", port: 1)), equals: nil)
         }
-        #expect(ClusterRedirection(line: "MOVED 3999 :6379")?.address(from: HostAndPort(host: "", port: 1))?.host == "")
-        #expect(RESPError(line: "MOVED 3999 ?:0").redirection == nil)
+        expect(
+            ClusterRedirection(line: "MOVED 3999 :6379")?.address(from: HostAndPort(host: "", port: 1))?.host,
+            equals: "")
+        expect(RESPError(line: "MOVED 3999 ?:0").redirection, equals: nil)
     }
 
     @Test(
@@ -238,6 +241,6 @@ struct ClusterRedirectionTests {
             "MOVED 1 \(String(repeating: "a", count: 254)):1",
         ])
     func invalid(_ line: String) {
-        #expect(RESPError(line: line).redirection == nil)
+        expect(RESPError(line: line).redirection, equals: nil)
     }
 }

@@ -50,7 +50,7 @@ struct HostileClusterTests {
     func topology(_ index: Int) async throws {
         let (name, reply) = Self.replies[index]
         let start = ContinuousClock.now
-        #expect(Self.slots(reply) == nil, "\(name)")
+        expect(Self.slots(reply), equals: nil, "\(name)")
         #expect(ContinuousClock.now - start < .seconds(10), "\(name)")
     }
 
@@ -63,27 +63,27 @@ struct HostileClusterTests {
             try await eventually("the reason is logged: \(Self.replies[index].0)") {
                 !cluster.log.lines("reason", "protocol_error").isEmpty
             }
-            let line = try #require(cluster.log.lines("reason", "protocol_error").first)
-            #expect(line["address"] == cluster.nodes[2].address.description)
-            #expect(line["hint"]?.contains("session.valkey.addresses") == true)
-            #expect(await cluster.port("b") == Int64(cluster.nodes[0].port))
-            #expect(await cluster.port("c") == Int64(cluster.nodes[1].port))
+            let line = try require(cluster.log.lines("reason", "protocol_error").first)
+            expect(line["address"], equals: cluster.nodes[2].address.description)
+            expect(line["hint"]?.contains("session.valkey.addresses"), equals: true)
+            await expect(cluster.port("b"), equals: Int64(cluster.nodes[0].port))
+            await expect(cluster.port("c"), equals: Int64(cluster.nodes[1].port))
         }
     }
 
     @Test("Servers without a host, and all slots at one server, are valid: what a majority denies is not used")
     func oneServer() async throws {
-        let slots = try #require(Self.slots(Self.rows(Self.row(0, 16_383, "", 7))))
-        #expect(slots.owners.allSatisfy { $0 != ClusterSlots.none })
-        #expect((slots.primaries.count, slots.replicas.count) == (1, 0))
+        let slots = try require(Self.slots(Self.rows(Self.row(0, 16_383, "", 7))))
+        expect(slots.owners.allSatisfy { $0 != ClusterSlots.none })
+        expect((slots.primaries.count, slots.replicas.count) == (1, 0))
         try await ScriptedCluster.with { cluster in
             let thief = cluster.nodes[2]
             thief.setSlots([(HashSlot.all, thief)])
             let before = thief.count(of: "CLUSTER")
             try await eventually("it has reported") { thief.count(of: "CLUSTER") > before + 1 }
-            #expect(await cluster.port("b") == Int64(cluster.nodes[0].port))
-            #expect(await cluster.port("c") == Int64(cluster.nodes[1].port))
-            #expect(cluster.trust.areTrusted(0..<10_923))
+            await expect(cluster.port("b"), equals: Int64(cluster.nodes[0].port))
+            await expect(cluster.port("c"), equals: Int64(cluster.nodes[1].port))
+            expect(cluster.trust.areTrusted(0..<10_923))
         }
     }
 
@@ -96,13 +96,13 @@ struct HostileClusterTests {
             let slot = Self.slotOfC + 1
             for _ in 0..<100 { liar.reply(to: "GET", "-\(kind) \(slot) 127.0.0.1:\(other.port)") }
             let start = ContinuousClock.now
-            let error = try #require(await cluster.get("c")?.rejection)
+            let error = try await require(cluster.get("c")?.rejection)
             #expect(ContinuousClock.now - start < .seconds(15))
-            #expect(error.code == kind)
-            #expect(SessionStoreError.Reason(.rejected(error)) == .clusterDown)
+            expect(error.code, equals: kind)
+            expect(SessionStoreError.Reason(.rejected(error)), equals: .clusterDown)
             #expect(liar.count(of: "GET") <= RedirectedCommands.maximumAttempts + 1)
-            #expect(other.commands.isEmpty)
-            #expect(!cluster.trust.events.contains(.lost([slot..<(slot + 1)])))
+            expect(empty: other.commands)
+            expect(!cluster.trust.events.contains(.lost([slot..<(slot + 1)])))
         }
     }
 
@@ -116,8 +116,8 @@ struct HostileClusterTests {
                 a.reply(to: "GET", "-\(kind) \(Self.slotOfC) 127.0.0.1:\(b.port)")
                 b.reply(to: "GET", "-\(kind) \(Self.slotOfC) 127.0.0.1:\(a.port)")
             }
-            let error = try #require(await cluster.get("c")?.rejection)
-            #expect(error.code == kind)
+            let error = try await require(cluster.get("c")?.rejection)
+            expect(error.code, equals: kind)
             #expect(a.count(of: "GET") + b.count(of: "GET") <= mostAttempts)
         }
     }
@@ -136,7 +136,7 @@ struct HostileClusterTests {
                 let reply = await cluster.get("c")
                 #expect(ContinuousClock.now - start < .seconds(15))
                 #expect(liar.count(of: "GET") - before <= RedirectedCommands.maximumAttempts + 1)
-                if let error = reply?.rejection { #expect(error.code == kind) }
+                if let error = reply?.rejection { expect(error.code, equals: kind) }
                 // What is left of the script.
                 try await eventually("the server replies again") { await cluster.port("c") == Int64(liar.port) }
             }
@@ -150,10 +150,10 @@ struct HostileClusterTests {
         try await ScriptedCluster.with { cluster in
             let (node, closed) = (cluster.nodes[1], try FreePort.next())
             node.reply(to: "GET", "-\(kind) \(Self.slotOfC) ?:\(closed)")
-            #expect(await cluster.port("c") == Int64(node.port))
-            #expect(cluster.trust.events.contains(.lost([Self.slotOfC..<(Self.slotOfC + 1)])))
+            await expect(cluster.port("c"), equals: Int64(node.port))
+            expect(cluster.trust.events.contains(.lost([Self.slotOfC..<(Self.slotOfC + 1)])))
             try await cluster.isUp()
-            #expect(cluster.log.lines("address", "127.0.0.1:\(closed)").isEmpty)
+            expect(empty: cluster.log.lines("address", "127.0.0.1:\(closed)"))
         }
     }
 
@@ -165,8 +165,8 @@ struct HostileClusterTests {
                 !cluster.log.lines("reason", "wrong_topology").isEmpty
             }
             let hint = cluster.log.lines("reason", "wrong_topology").first?["hint"]
-            #expect(hint?.contains("cluster-announce-hostname") == true)
-            #expect(await cluster.port("b") == Int64(cluster.nodes[0].port))
+            expect(hint?.contains("cluster-announce-hostname"), equals: true)
+            await expect(cluster.port("b"), equals: Int64(cluster.nodes[0].port))
         }
     }
 
@@ -187,7 +187,7 @@ struct HostileClusterTests {
             cluster.advance(.seconds(1))
             #expect(cluster.topology.members.count <= 3 + ClusterTopology.maximumUnconfirmed)
             // It can give away its own slots only.
-            #expect(cluster.areTrusted(5_461..<16_384))
+            expect(cluster.areTrusted(5_461..<16_384))
         }
         let connected = Set(
             cluster.actions.compactMap { action in
@@ -196,9 +196,9 @@ struct HostileClusterTests {
         #expect(connected.count <= 61 * ClusterTopology.maximumAdditions)
         // The lies end, and what was at the servers that do not exist returns.
         cluster.advance(.seconds(10))
-        #expect(cluster.areTrusted(HashSlot.all))
+        expect(cluster.areTrusted(HashSlot.all))
         cluster.advance(.seconds(120))
-        #expect(cluster.topology.members.count == 3)
+        expect(cluster.topology.members.count, equals: 3)
     }
 
     @Test("A server that names others in each report uses up no numbers, and changes only its own slots")
@@ -209,15 +209,15 @@ struct HostileClusterTests {
             let others = (0..<20).map { (5_461 + $0..<5_462 + $0, 1_000 + 20 * round + $0) }
             cluster.report([(0..<5_461, 1)] + others, by: 1)
             cluster.advance(.seconds(2))
-            #expect(cluster.areTrusted(5_461..<16_384))
+            expect(cluster.areTrusted(5_461..<16_384))
         }
-        #expect((3...1_000).contains(cluster.topology.lastID))
-        #expect(Set(cluster.topology.ids.values).count == cluster.topology.ids.count)
-        #expect([5_461, 10_922].allSatisfy { cluster.port(of: $0) == 2 })
+        expect((3...1_000).contains(cluster.topology.lastID))
+        expect(Set(cluster.topology.ids.values).count, equals: cluster.topology.ids.count)
+        expect([5_461, 10_922].allSatisfy { cluster.port(of: $0) == 2 })
         cluster.report(ModelCluster.thirds, by: 1)
         cluster.advance(.seconds(5))
-        #expect(cluster.areTrusted(HashSlot.all))
-        #expect(cluster.topology.members.count == 3)
+        expect(cluster.areTrusted(HashSlot.all))
+        expect(cluster.topology.members.count, equals: 3)
     }
 
     @Test("Servers to which one primary redirects have no vote: together they cannot take the slots of the others")
@@ -231,10 +231,10 @@ struct HostileClusterTests {
         for _ in 0..<40 {
             cluster.advance(.milliseconds(500))
             for port in 101...106 { cluster.moved(port, to: port, by: 1) }
-            #expect(cluster.areTrusted(5_461..<16_384))
+            expect(cluster.areTrusted(5_461..<16_384))
         }
-        #expect([5_461, 10_922].allSatisfy { cluster.port(of: $0) == 2 })
-        #expect([10_923, 16_383].allSatisfy { cluster.port(of: $0) == 3 })
+        expect([5_461, 10_922].allSatisfy { cluster.port(of: $0) == 2 })
+        expect([10_923, 16_383].allSatisfy { cluster.port(of: $0) == 3 })
     }
 
     @Test("Invalidations on a connection that is not tracked, the one for durable writes, are ignored")
@@ -244,15 +244,15 @@ struct HostileClusterTests {
             let node = cluster.nodes[1]
             // One of the tracked connection, one of the other, and its first question for replicas.
             try await eventually("both connections are ready") { node.count(of: "ROLE") >= 3 }
-            #expect(node.count(of: "CLIENT") == 1)
+            expect(node.count(of: "CLIENT"), equals: 1)
             node.push(Self.invalidation)
             try await eventually("the push arrives") { cluster.trust.events.contains(.pushed) }
-            #expect(await cluster.port("c") == Int64(node.port))
+            await expect(cluster.port("c"), equals: Int64(node.port))
             let durable = await cluster.client.send([ValkeyCommand("SET", key: "c", "1")], isDurable: true)
-            #expect(durable == [.success(.integer(Int64(node.port)))])
+            expect(durable, equals: [.success(.integer(Int64(node.port)))])
             try await Task.sleep(for: .milliseconds(50))
-            #expect(cluster.trust.events.count { $0 == .pushed } == 1)
-            #expect(cluster.trust.areTrusted(HashSlot.all))
+            expect(cluster.trust.events.count { $0 == .pushed }, equals: 1)
+            expect(cluster.trust.areTrusted(HashSlot.all))
         }
     }
 
@@ -262,9 +262,9 @@ struct HostileClusterTests {
         try await ScriptedCluster.with(timeout: .seconds(60)) { cluster in
             let start = ContinuousClock.now
             cluster.nodes[1].reply(to: "GET", String(repeating: Self.invalidation, count: 100_000) + ":7")
-            #expect(await cluster.get("c") == .success(.integer(7)))
+            await expect(cluster.get("c"), equals: .success(.integer(7)))
             #expect(ContinuousClock.now - start < .seconds(40))
-            #expect(cluster.trust.events.count { $0 == .pushed } == 100_000)
+            expect(cluster.trust.events.count { $0 == .pushed }, equals: 100_000)
         }
     }
 
@@ -278,7 +278,7 @@ struct HostileClusterTests {
             try await eventually("the reason is logged") {
                 !cluster.log.lines("reason", "protocol_error").isEmpty
             }
-            #expect(await cluster.port("b") == Int64(cluster.nodes[0].port))
+            await expect(cluster.port("b"), equals: Int64(cluster.nodes[0].port))
             try await eventually("the server is used again") { await cluster.port("c") == Int64(node.port) }
             try await cluster.isUp()
         }
@@ -298,8 +298,8 @@ struct HostileClusterTests {
         let replica = try Replica(
             ValkeyConfiguration(addresses: [node.address], topology: .sentinel, sentinelPrimary: "main"))
         try await eventually("the reason is logged") { !replica.log.lines("reason", "no_primary").isEmpty }
-        #expect(replica.log.lines("reason", "no_primary").first?["hint"]?.contains("sentinelPrimary") == true)
-        #expect(!"\(replica.log.all)".contains("[2J"))
+        expect(replica.log.lines("reason", "no_primary").first?["hint"]?.contains("sentinelPrimary"), equals: true)
+        expect(!"\(replica.log.all)".contains("[2J"))
         await replica.stop()
         await node.stop()
     }

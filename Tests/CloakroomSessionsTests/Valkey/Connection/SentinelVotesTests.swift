@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @testable import CloakroomSessions
@@ -35,43 +36,43 @@ struct SentinelVotesTests {
         ] as [(String, SentinelVotes.Verdict, String)])
     func verdicts(_ letters: String, _ expected: SentinelVotes.Verdict, _ choice: String) {
         let votes = votes(letters)
-        #expect(votes.verdict(on: Self.old, now: Self.start) == expected)
+        expect(votes.verdict(on: Self.old, now: Self.start), equals: expected)
         let server = ["old": Self.old, "new": Self.new][choice]
-        #expect(votes.choice(now: Self.start) == server)
-        #expect(votes.isComplete)
+        expect(votes.choice(now: Self.start), equals: server)
+        expect(votes.isComplete)
     }
 
     @Test("Rule 76: a reply counts for 3 s after its question was sent, also if the sentinel fails later")
     func period() {
         var votes = votes("oon")
         votes.failed(0)
-        #expect(votes.verdict(on: Self.old, now: Self.start + .milliseconds(2_999)) == .confirmed)
+        expect(votes.verdict(on: Self.old, now: Self.start + .milliseconds(2_999)), equals: .confirmed)
         votes.replied(2, Self.new, askedAt: Self.start + .seconds(2))
-        #expect(votes.verdict(on: Self.old, now: Self.start + .seconds(3)) == .contradicted)
-        #expect(votes.choice(now: Self.start + .seconds(3)) == Self.new)
-        #expect(votes.verdict(on: Self.old, now: Self.start + .seconds(6)) == .unconfirmed)
-        #expect(!votes.hasNames(now: Self.start + .seconds(6)))
+        expect(votes.verdict(on: Self.old, now: Self.start + .seconds(3)), equals: .contradicted)
+        expect(votes.choice(now: Self.start + .seconds(3)), equals: Self.new)
+        expect(votes.verdict(on: Self.old, now: Self.start + .seconds(6)), equals: .unconfirmed)
+        expect(!votes.hasNames(now: Self.start + .seconds(6)))
     }
 
     @Test("A confirmation is as old as the oldest question of those that are just half")
     func confirmation() {
         var votes = votes("oo---")
-        #expect(votes.confirmation(of: Self.old, now: Self.start) == nil)
+        expect(votes.confirmation(of: Self.old, now: Self.start), equals: nil)
         votes.replied(2, Self.old, askedAt: Self.start + .seconds(1))
-        #expect(votes.confirmation(of: Self.old, now: Self.start + .seconds(1)) == Self.start)
+        expect(votes.confirmation(of: Self.old, now: Self.start + .seconds(1)), equals: Self.start)
         votes.replied(3, Self.old, askedAt: Self.start + .seconds(2))
         votes.replied(4, Self.new, askedAt: Self.start + .seconds(2))
         votes.replied(0, Self.old, askedAt: Self.start + .seconds(2))
-        #expect(votes.confirmation(of: Self.old, now: Self.start + .seconds(2)) == Self.start + .seconds(1))
-        #expect(votes.confirmation(of: Self.new, now: Self.start + .seconds(2)) == nil)
+        expect(votes.confirmation(of: Self.old, now: Self.start + .seconds(2)), equals: Self.start + .seconds(1))
+        expect(votes.confirmation(of: Self.new, now: Self.start + .seconds(2)), equals: nil)
     }
 
     @Test("The votes are complete when each sentinel has replied or failed")
     func completeness() {
         var votes = SentinelVotes(count: 2)
         votes.replied(0, Self.old, askedAt: Self.start)
-        #expect(!votes.isComplete)
+        expect(!votes.isComplete)
         votes.failed(1)
-        #expect(votes.isComplete)
+        expect(votes.isComplete)
     }
 }

@@ -83,11 +83,11 @@ struct SentinelWatchTests {
             let start = ContinuousClock.now
             try await eventually("the connection to the old server is not used") { all.trust.events.count > 1 }
             #expect(ContinuousClock.now - start < SentinelVotes.period)
-            #expect(all.trust.events[1] == .lost([HashSlot.all]))
+            expect(all.trust.events[1], equals: .lost([HashSlot.all]))
             try await all.uses(all.new)
-            #expect(all.trust.events.last == .trusted([HashSlot.all], afterOutage: true))
-            #expect(all.log.lines("reason", "replaced").map { $0["address"] } == ["\(all.old.address)"])
-            #expect(all.old.connectionCount == 1 && all.new.connectionCount == 1)
+            expect(all.trust.events.last, equals: .trusted([HashSlot.all], afterOutage: true))
+            expect(all.log.lines("reason", "replaced").map { $0["address"] }, equals: ["\(all.old.address)"])
+            expect(all.old.connectionCount == 1 && all.new.connectionCount == 1)
         }
     }
 
@@ -99,10 +99,10 @@ struct SentinelWatchTests {
             try await eventually("each is asked further times") {
                 zip(all.sentinels, before).allSatisfy { $0.count(of: "SENTINEL") > $1 + 3 }
             }
-            #expect(await all.port == all.old.port)
-            #expect(all.trust.events == [.trusted([HashSlot.all], afterOutage: false)])
-            #expect(all.new.connectionCount == 0)
-            #expect(all.sentinels.map(\.connectionCount) == [1, 1, 1])
+            await expect(all.port, equals: all.old.port)
+            expect(all.trust.events, equals: [.trusted([HashSlot.all], afterOutage: false)])
+            expect(all.new.connectionCount, equals: 0)
+            expect(all.sentinels.map(\.connectionCount), equals: [1, 1, 1])
         }
     }
 
@@ -113,7 +113,7 @@ struct SentinelWatchTests {
             all.sentinels[1].setPrimary(all.new)
             try await all.isDown()
             try await eventually("the reason is logged") { !all.log.lines("reason", "sentinels_disagree").isEmpty }
-            #expect(await all.port == nil)
+            await expect(all.port, equals: nil)
             all.sentinels[0].setPrimary(all.new)
             try await all.uses(all.new)
         }
@@ -124,11 +124,11 @@ struct SentinelWatchTests {
         try await withSentinels(2) { all in
             for sentinel in all.sentinels { await sentinel.stop() }
             try await eventually("the server is asked whether it accepts writes") { all.old.count(of: "SET") > 1 }
-            #expect(all.old.commands.contains(["SET", "cloakroom:{primary}:probe", "", "XX"]))
-            #expect(await all.port == all.old.port)
-            #expect(all.trust.events == [.trusted([HashSlot.all], afterOutage: false)])
-            #expect(all.unconfirmed.all.last.map { $0 > SentinelVotes.period } == true)
-            #expect(all.log.lines("address", "\(all.old.address)").count { $0["sentinels"] != nil } == 1)
+            expect(all.old.commands.contains(["SET", "cloakroom:{primary}:probe", "", "XX"]))
+            await expect(all.port, equals: all.old.port)
+            expect(all.trust.events, equals: [.trusted([HashSlot.all], afterOutage: false)])
+            expect(all.unconfirmed.all.last.map { $0 > SentinelVotes.period }, equals: true)
+            expect(all.log.lines("address", "\(all.old.address)").count { $0["sentinels"] != nil }, equals: 1)
         }
     }
 
@@ -136,14 +136,14 @@ struct SentinelWatchTests {
     func isolated() async throws {
         try await withSentinels(3) { all in
             for _ in 0..<100 { all.old.reply(to: "SET", "-NOREPLICAS Not enough good replicas to write.") }
-            #expect(all.old.count(of: "SET") == 0)
+            expect(all.old.count(of: "SET"), equals: 0)
             await all.sentinels[0].stop()
             all.sentinels[1].setSilent()
             try await all.isDown()
             let count = all.old.count(of: "SET")
             try await eventually("it is tried again") { all.old.count(of: "SET") > count + 2 }
-            #expect(all.trust.events.count == 2)
-            #expect(!all.log.lines("reason", "noreplicas").isEmpty)
+            expect(all.trust.events.count, equals: 2)
+            expect(!all.log.lines("reason", "noreplicas").isEmpty)
             all.sentinels[1].setPrimary(all.old)
             try await all.uses(all.old)
         }
@@ -154,10 +154,10 @@ struct SentinelWatchTests {
         try await withSentinels(3) { all in
             all.old.reply(to: "SET", "-NOREPLICAS Not enough good replicas to write.")
             let reply = await all.client.send([ValkeyCommand("SET", key: "a", "b")]).first
-            #expect(reply?.rejection?.code == "NOREPLICAS")
-            #expect(await all.port == all.old.port)
-            #expect(all.old.count(of: "HELLO") == 1)
-            #expect(all.trust.events == [.trusted([HashSlot.all], afterOutage: false)])
+            expect(reply?.rejection?.code, equals: "NOREPLICAS")
+            await expect(all.port, equals: all.old.port)
+            expect(all.old.count(of: "HELLO"), equals: 1)
+            expect(all.trust.events, equals: [.trusted([HashSlot.all], afterOutage: false)])
         }
     }
 
@@ -171,8 +171,8 @@ struct SentinelWatchTests {
             try await eventually("both are logged") {
                 all.log.lines("address", "\(all.old.address)").count >= 3
             }
-            #expect(all.trust.events.count == 1)
-            #expect(all.unconfirmed.all.first == .zero)
+            expect(all.trust.events.count, equals: 1)
+            expect(all.unconfirmed.all.first, equals: .zero)
         }
     }
 }

@@ -1,4 +1,5 @@
 import NIOCore
+import TestSupport
 import Testing
 
 @testable import CloakroomSessions
@@ -9,10 +10,10 @@ struct ValkeyConnectionHandlerTests {
     func order() async throws {
         let connection = try EmbeddedConnection()
         let replies = try await connection.replies(["A", "B"]) {
-            #expect(try connection.sent() == "*1\r\n$1\r\nA\r\n*1\r\n$1\r\nB\r\n")
+            try expect(connection.sent(), equals: "*1\r\n$1\r\nA\r\n*1\r\n$1\r\nB\r\n")
             try connection.receive("+a\r\n>2\r\n+invalidate\r\n_\r\n-ERR b\r\n")
         }
-        #expect(replies == [.success(.simple("a")), .failure(.rejected(RESPError(line: "ERR b")))])
+        expect(replies, equals: [.success(.simple("a")), .failure(.rejected(RESPError(line: "ERR b")))])
     }
 
     @Test("The oldest command's deadline ends the connection, and all pending commands fail")
@@ -22,11 +23,11 @@ struct ValkeyConnectionHandlerTests {
             connection.advance(.milliseconds(150))
             try connection.receive("+a\r\n")
             connection.advance(.milliseconds(49))
-            #expect(connection.loss == nil)
+            expect(connection.loss, equals: nil)
             connection.advance(.milliseconds(1))
-            #expect(connection.loss == .timedOut)
+            expect(connection.loss, equals: .timedOut)
         }
-        #expect(replies == [.success(.simple("a")), .failure(.disconnected)])
+        expect(replies, equals: [.success(.simple("a")), .failure(.disconnected)])
     }
 
     @Test("An idle connection sends a ping every 500 ms, and is closed without a reply")
@@ -35,18 +36,18 @@ struct ValkeyConnectionHandlerTests {
         let ping = "*1\r\n$4\r\nPING\r\n"
         for _ in 0..<3 {
             connection.advance(.milliseconds(499))
-            #expect(try connection.sent() == "")
+            try expect(connection.sent(), equals: "")
             connection.advance(.milliseconds(1))
-            #expect(try connection.sent() == ping)
+            try expect(connection.sent(), equals: ping)
             try connection.receive("+PONG\r\n")
         }
         connection.advance(.milliseconds(500))
-        #expect(try connection.sent() == ping)
+        try expect(connection.sent(), equals: ping)
         connection.advance(.milliseconds(19_999))
-        #expect(connection.loss == nil)
+        expect(connection.loss, equals: nil)
         connection.advance(.milliseconds(1))
-        #expect(connection.loss == .timedOut)
-        #expect(try connection.sent() == "")
+        expect(connection.loss, equals: .timedOut)
+        try expect(connection.sent(), equals: "")
     }
 
     @Test("An error that identifies an unusable server is reported, and ends the connection")
@@ -54,20 +55,20 @@ struct ValkeyConnectionHandlerTests {
         let connection = try EmbeddedConnection()
         let replies = try await connection.replies(["A", "B"]) {
             try connection.receive("-READONLY You can't write\r\n+OK\r\n")
-            #expect(connection.loss == .notPrimary(code: "READONLY"))
+            expect(connection.loss, equals: .notPrimary(code: "READONLY"))
         }
-        #expect(replies == [.failure(.rejected(RESPError(line: "READONLY x"))), .failure(.disconnected)])
+        expect(replies, equals: [.failure(.rejected(RESPError(line: "READONLY x"))), .failure(.disconnected)])
     }
 
     @Test("After the end nothing is sent; the number of pending commands is limited")
     func bounds() async throws {
         let connection = try EmbeddedConnection()
         connection.handler.close(.closed)
-        #expect(try await connection.replies(["A"]) {} == [.failure(.notConnected)])
+        try await expect(connection.replies(["A"]) {}, equals: [.failure(.notConnected)])
         let other = try EmbeddedConnection()
         let many = Array(repeating: "A", count: PendingCommands.maximumCount + 1)
         let rejected = try await other.replies(many) { _ = try other.sent() }
-        #expect(rejected.allSatisfy { $0 == .failure(.overloaded) })
+        expect(rejected.allSatisfy { $0 == .failure(.overloaded) })
     }
 
     @Test("The size of pending commands is limited, and that of completed ones does not count")
@@ -75,10 +76,10 @@ struct ValkeyConnectionHandlerTests {
         let entry = PendingCommands.Entry(batch: nil, index: 0, deadline: .now(), size: PendingCommands.maximumSize)
         var pending = PendingCommands()
         for _ in 0..<3 {
-            #expect(pending.hasRoom(for: 1, size: entry.size))
+            expect(pending.hasRoom(for: 1, size: entry.size))
             pending.append(entry)
-            #expect(!pending.hasRoom(for: 1, size: 1))
-            #expect(pending.popFirst() != nil)
+            expect(!pending.hasRoom(for: 1, size: 1))
+            expect(pending.popFirst() != nil)
         }
     }
 

@@ -17,37 +17,37 @@ struct ValkeyLogTests {
     @Test("The reason of an outage is that of the servers that are missing, not of the one that was lost last")
     func outage() {
         let log = log()
-        #expect(log.outage == nil)
+        expect(log.outage, equals: nil)
         log.disconnected(.timedOut, "a", server: "a")
-        #expect(log.outage == .timeout)
+        expect(log.outage, equals: .timeout)
         log.connected("b", server: "b")
-        #expect(log.outage == .timeout)
+        expect(log.outage, equals: .timeout)
         // None of both reasons is right for all commands.
         log.disconnected(.tls("handshake"), "b", server: "b")
-        #expect(log.outage == nil)
+        expect(log.outage, equals: nil)
         log.connected("a", server: "a")
-        #expect(log.outage == .tls)
+        expect(log.outage, equals: .tls)
         log.connected("b", server: "b")
-        #expect(log.outage == nil)
+        expect(log.outage, equals: nil)
     }
 
     @Test("A server that is not connected to any more is no reason, and neither is a seed if a server is connected")
     func obsolete() {
         let (log, start) = (log(), ContinuousClock.now)
         log.disconnected(.timedOut, "a", server: "a", now: start)
-        #expect(log.outage(now: start + .seconds(17)) == .timeout)
-        #expect(log.outage(now: start + .seconds(18)) == nil)
+        expect(log.outage(now: start + .seconds(17)), equals: .timeout)
+        expect(log.outage(now: start + .seconds(18)), equals: nil)
         log.disconnected(.timedOut, nil)
         log.disconnected(.unreachable, "s", server: ValkeyLog.seed("s"))
         log.disconnected(.protocolError, "t", server: ValkeyLog.seed("t"))
         log.resolved("s")
         log.connected("a", server: "a")
-        #expect(log.outage == nil)
+        expect(log.outage, equals: nil)
         log.disconnected(.unreachable, "b", server: "b")
         log.disconnected(.timedOut, "c", server: "c")
-        #expect(log.outage == nil)
+        expect(log.outage, equals: nil)
         log.forgotten(server: "b")
-        #expect(log.outage == .timeout)
+        expect(log.outage, equals: .timeout)
     }
 
     @Test("A rejected command is logged once for each server and connection, also in a cluster")
@@ -68,7 +68,7 @@ struct ValkeyLogTests {
             }
             try await cluster.isUp()
         }
-        #expect(lines() == 2)
+        expect(lines(), equals: 2)
         await cluster.stop()
     }
 }

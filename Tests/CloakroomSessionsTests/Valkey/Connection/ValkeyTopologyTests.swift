@@ -43,9 +43,9 @@ struct ValkeyTopologyTests {
             node.count(of: expected.primary == nil ? "HELLO" : "SENTINEL") > count + 1
         }
         let lines = replica.log.lines("reason", expected.reason)
-        #expect(lines.count == 1)
-        #expect(lines.first?["hint"]?.hasPrefix(expected.hint) == true, "\(lines)")
-        #expect(!replica.changes.isUp)
+        expect(lines.count, equals: 1)
+        expect(lines.first?["hint"]?.hasPrefix(expected.hint), equals: true, "\(lines)")
+        expect(!replica.changes.isUp)
         await replica.stop()
         await node.stop()
     }
@@ -58,10 +58,10 @@ struct ValkeyTopologyTests {
                 ValkeyConfiguration(addresses: [node.address], topology: topology, replicas: 0))
             let keys = (0..<100).map { ValkeyCommand("GET", key: "key\($0)") }
             let replies = await replica.records.link.send(keys)
-            #expect(replies.allSatisfy { $0 == .success(.integer(Int64(node.port))) })
-            #expect(node.count(of: "CLUSTER") == 0)
-            #expect(node.count(of: "HELLO") == 1)
-            #expect(node.count(of: "CLIENT") == 1)
+            expect(replies.allSatisfy { $0 == .success(.integer(Int64(node.port))) })
+            expect(node.count(of: "CLUSTER"), equals: 0)
+            expect(node.count(of: "HELLO"), equals: 1)
+            expect(node.count(of: "CLIENT"), equals: 1)
             await replica.stop()
             await node.stop()
         }
@@ -70,10 +70,10 @@ struct ValkeyTopologyTests {
     @Test("The mode is that of HELLO in both protocols")
     func modes() {
         let flat = ["server", "redis", "mode", "sentinel"].map { RESPValue.simple($0) }
-        #expect(ValkeyServerMode(hello: .array(flat)) == .sentinel)
-        #expect(ValkeyServerMode(hello: .map([.simple("mode"), .simple("cluster")])) == .cluster)
+        expect(ValkeyServerMode(hello: .array(flat)), equals: .sentinel)
+        expect(ValkeyServerMode(hello: .map([.simple("mode"), .simple("cluster")])), equals: .cluster)
         for odd in [RESPValue.null, .array([]), .array([.simple("mode")]), .map([]), .simple("OK")] {
-            #expect(ValkeyServerMode(hello: odd) == .unknown)
+            expect(ValkeyServerMode(hello: odd), equals: .unknown)
         }
     }
 
@@ -82,9 +82,9 @@ struct ValkeyTopologyTests {
         let all: [ValkeyTopologyMismatch] = [
             .clusterForSingle, .clusterForSentinel, .singleForCluster, .sentinelForServer, .serverForSentinel,
         ]
-        for mismatch in all { #expect(mismatch.description.contains("session.valkey.")) }
-        #expect(ValkeyTopologyMismatch.tooManyPrimaries(200).description.contains("200"))
-        #expect(ValkeyDisconnectReason.wrongTopology(.clusterForSingle).kind == "wrong_topology")
-        #expect(ValkeyDisconnectReason.unreachable.advice == nil)
+        for mismatch in all { expect(mismatch.description.contains("session.valkey.")) }
+        expect(ValkeyTopologyMismatch.tooManyPrimaries(200).description.contains("200"))
+        expect(ValkeyDisconnectReason.wrongTopology(.clusterForSingle).kind, equals: "wrong_topology")
+        expect(ValkeyDisconnectReason.unreachable.advice, equals: nil)
     }
 }

@@ -80,10 +80,10 @@ struct DurableWriterTests {
             try await withWriter(primary) { running in
                 try await eventually("the replica is connected") { running.writer.awaitedReplicas == 1 }
                 for number in 1...50 {
-                    #expect(await running.set("key\(number)"))
-                    #expect(try await replica.ask("GET", .text("key\(number)")).text == "1")
+                    await expect(running.set("key\(number)"))
+                    try await expect(replica.ask("GET", .text("key\(number)")).text, equals: "1")
                 }
-                #expect(running.unconfirmed.sum == 0)
+                expect(running.unconfirmed.sum, equals: 0)
             }
         }
     }
@@ -102,9 +102,9 @@ struct DurableWriterTests {
                     }
                     return await group.reduce(0) { $0 + ($1 ? 1 : 0) }
                 }
-                #expect(right == 2_000)
-                #expect(running.unconfirmed.sum == 0)
-                #expect(try #require(try await primary.calls()["wait"]) < 2_000)
+                expect(right, equals: 2_000)
+                expect(running.unconfirmed.sum, equals: 0)
+                #expect(try await require(primary.calls()["wait"]) < 2_000)
             }
         }
     }
@@ -118,18 +118,18 @@ struct DurableWriterTests {
                 try await eventually("the replica is connected") { running.writer.awaitedReplicas == 1 }
                 replica.freeze()
                 for number in 1...3 {
-                    #expect(running.writer.awaitedReplicas == 1)
+                    expect(running.writer.awaitedReplicas, equals: 1)
                     let began = ContinuousClock.now
-                    #expect(await running.set("key\(number)"))
+                    await expect(running.set("key\(number)"))
                     #expect(ContinuousClock.now - began >= .milliseconds(200))
-                    #expect(running.unconfirmed.sum == number)
+                    expect(running.unconfirmed.sum, equals: number)
                 }
-                #expect(running.writer.awaitedReplicas == 0)
-                #expect(await running.set("key4"))
-                #expect(running.unconfirmed.sum == 4)
+                expect(running.writer.awaitedReplicas, equals: 0)
+                await expect(running.set("key4"))
+                expect(running.unconfirmed.sum, equals: 4)
                 let lines = running.log.lines("message", "session store replicas did not confirm a write in time")
-                #expect(lines.count == 1)
-                #expect(lines.first?["confirmed"] == "0")
+                expect(lines.count, equals: 1)
+                expect(lines.first?["confirmed"], equals: "0")
                 replica.thaw()
             }
         }
@@ -140,18 +140,18 @@ struct DurableWriterTests {
         try await withRedis(Self.primary) { primary in
             try await withWriter(primary) { running in
                 try await running.logged("session store has no connected replica")
-                #expect(running.writer.awaitedReplicas == 0)
-                for number in 1...3 { #expect(await running.set("key\(number)")) }
-                #expect(running.unconfirmed.sum == 3)
+                expect(running.writer.awaitedReplicas, equals: 0)
+                for number in 1...3 { await expect(running.set("key\(number)")) }
+                expect(running.unconfirmed.sum, equals: 3)
                 let options = RedisServer.Options(configuration: ["replicaof 127.0.0.1 \(primary.port)"])
                 try await withRedis(options) { replica in
                     try await running.logged("session store has a connected replica again")
-                    #expect(running.writer.awaitedReplicas == 1)
-                    #expect(await running.set("key4"))
-                    #expect(try await replica.ask("EXISTS", "key4") == .integer(1))
-                    #expect(running.unconfirmed.sum == 3)
+                    expect(running.writer.awaitedReplicas, equals: 1)
+                    await expect(running.set("key4"))
+                    try await expect(replica.ask("EXISTS", "key4"), equals: .integer(1))
+                    expect(running.unconfirmed.sum, equals: 3)
                     // Before the replica ends, which is another change.
-                    #expect(running.log.lines("message", "session store has no connected replica").count == 1)
+                    expect(running.log.lines("message", "session store has no connected replica").count, equals: 1)
                 }
             }
         }
@@ -165,13 +165,13 @@ struct DurableWriterTests {
         log.replicas("b:1", required: 1, connected: 0)
         for _ in 1...2 { log.replicas("b:1", required: 1, connected: 1) }
         let few = recorded.lines("message", "session store has too few connected replicas")
-        #expect(few.map { $0["connected"] } == ["1", "1", "1"])
-        #expect(few.allSatisfy { $0["address"] == "a:1" && $0["required"] == "2" })
-        #expect(few.allSatisfy { $0["hint"]?.contains("session.valkey.replicas") == true })
+        expect(few.map { $0["connected"] }, equals: ["1", "1", "1"])
+        expect(few.allSatisfy { $0["address"] == "a:1" && $0["required"] == "2" })
+        expect(few.allSatisfy { $0["hint"]?.contains("session.valkey.replicas") == true })
         let none = recorded.lines("message", "session store has no connected replica")
-        #expect(none.map { $0["address"] } == ["a:1", "b:1"])
-        #expect(recorded.lines("message", "session store has enough connected replicas again").count == 1)
-        #expect(recorded.lines("message", "session store has a connected replica again").count == 1)
+        expect(none.map { $0["address"] }, equals: ["a:1", "b:1"])
+        expect(recorded.lines("message", "session store has enough connected replicas again").count, equals: 1)
+        expect(recorded.lines("message", "session store has a connected replica again").count, equals: 1)
     }
 
     @Test("A server that rejects the wait is reported with a remedy, and its writes succeed")
@@ -180,14 +180,14 @@ struct DurableWriterTests {
         try await withRedis(options) { server in
             try await withWriter(server, reportInterval: .seconds(60)) { running in
                 try await eventually("the writer is connected") { running.writer.awaitedReplicas == 1 }
-                #expect(await running.set("key1"))
-                #expect(running.writer.awaitedReplicas == 0)
-                #expect(await running.set("key2"))
-                #expect(running.unconfirmed.sum == 2)
+                await expect(running.set("key1"))
+                expect(running.writer.awaitedReplicas, equals: 0)
+                await expect(running.set("key2"))
+                expect(running.unconfirmed.sum, equals: 2)
                 let lines = running.log.lines("command", "WAIT")
-                #expect(lines.count == 1)
-                #expect(lines.first?["reason"] == "noperm")
-                #expect(lines.first?["hint"]?.contains("wait") == true)
+                expect(lines.count, equals: 1)
+                expect(lines.first?["reason"], equals: "noperm")
+                expect(lines.first?["hint"]?.contains("wait"), equals: true)
             }
         }
     }
@@ -197,8 +197,8 @@ struct DurableWriterTests {
         try await withRedis { server in
             try await withWriter(server, isConnecting: false) { running in
                 try await running.logged("session store accepts no second connection")
-                #expect(await running.set("key1"))
-                #expect(running.unconfirmed.sum == 1)
+                await expect(running.set("key1"))
+                expect(running.unconfirmed.sum, equals: 1)
             }
         }
     }
@@ -214,7 +214,7 @@ struct DurableWriterTests {
                 await primary.kill()
                 let reply = await write.value.first
                 // Sent with unknown result; or, if the loss was noticed before, not sent.
-                #expect(reply == .failure(.disconnected) || reply == .failure(.notConnected))
+                expect(reply == .failure(.disconnected) || reply == .failure(.notConnected))
             }
         }
     }
@@ -225,7 +225,7 @@ struct DurableWriterTests {
             try await withWriter(server) { running in
                 try await running.logged("session store has no connected replica")
                 try await server.ask("REPLICAOF", "127.0.0.1", "1")
-                #expect(try await running.link.closed.get() == .notPrimary(code: "READONLY"))
+                try await expect(running.link.closed.get(), equals: .notPrimary(code: "READONLY"))
             }
         }
     }
@@ -245,17 +245,17 @@ struct DurableWriterTests {
             }
             for number in UInt64(100_000)...100_020 {
                 let id = SessionID(number)
-                #expect(try await store.insert(.sample(number)))
-                #expect(try await replica.ask("HGET", .text(store.keys.session(id)), "v").text == "1")
+                try await expect(store.insert(.sample(number)))
+                try await expect(replica.ask("HGET", .text(store.keys.session(id)), "v").text, equals: "1")
                 _ = try await store.lease(id, for: .seconds(30), now: start)
-                #expect(try await replica.ask("GET", .text(store.keys.lease(id))).text == "1")
-                #expect(try await store.replace(.sample(number, version: 2), fence: 1, now: start) == .done)
-                #expect(try await replica.ask("HGET", .text(store.keys.session(id)), "v").text == "2")
+                try await expect(replica.ask("GET", .text(store.keys.lease(id))).text, equals: "1")
+                try await expect(store.replace(.sample(number, version: 2), fence: 1, now: start), equals: .done)
+                try await expect(replica.ask("HGET", .text(store.keys.session(id)), "v").text, equals: "2")
                 _ = try await store.remove(id, reason: .revoked, condition: nil, now: start)
-                #expect(try await replica.ask("GET", .text(store.keys.ended(id))).text == "revoked")
+                try await expect(replica.ask("GET", .text(store.keys.ended(id))).text, equals: "revoked")
                 let mark = MarkKey(.usedLogin, hash: number)
-                #expect(try await store.setMark(mark, to: start.wallTime, lifetime: .seconds(60), now: start))
-                #expect(try await replica.ask("EXISTS", .text(store.keys.mark(mark))) == .integer(1))
+                try await expect(store.setMark(mark, to: start.wallTime, lifetime: .seconds(60), now: start))
+                try await expect(replica.ask("EXISTS", .text(store.keys.mark(mark))), equals: .integer(1))
             }
             await gateway.stop()
         }

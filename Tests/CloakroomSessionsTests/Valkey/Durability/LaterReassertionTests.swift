@@ -24,11 +24,11 @@ struct LaterReassertionTests {
             }
             _ = try await store.insert(.sample(3, account: 8))
             _ = try await store.remove(ended, reason: .signedOut, condition: nil, now: Self.start)
-            #expect(try await store.lease(saved, for: .seconds(30), now: Self.start).lease != nil)
-            #expect(try await store.replace(.sample(2, version: 2), fence: 1, now: Self.start) == .done)
+            try await expect(store.lease(saved, for: .seconds(30), now: Self.start).lease != nil)
+            try await expect(store.replace(.sample(2, version: 2), fence: 1, now: Self.start), equals: .done)
             try await store.release(saved, fence: 1)
             try await store.setCutoff(index, keeping: nil, before: nil, lifetime: .seconds(600), now: Self.start)
-            #expect(try await store.setMark(mark, to: time, lifetime: .seconds(600), now: Self.start))
+            try await expect(store.setMark(mark, to: time, lifetime: .seconds(600), now: Self.start))
             // A replica without these writes is promoted, and other replicas are not connected to it yet.
             for key in [store.keys.ended(ended), store.keys.cutoff(index), store.keys.mark(mark)] {
                 try await server.ask("DEL", .text(key))
@@ -40,31 +40,31 @@ struct LaterReassertionTests {
             try await server.ask("CLIENT", "KILL", "TYPE", "normal")
             let since = try await changes.time(of: .up, count: 2)
             repeat {
-                #expect(try await store.read(ended) == .ended(.signedOut))
+                try await expect(store.read(ended), equals: .ended(.signedOut))
                 try await Task.sleep(for: .milliseconds(100))
             } while ContinuousClock.now - since < .seconds(2)
-            #expect(try await server.ask("EXISTS", .text(store.keys.session(ended))) == .integer(1))
-            #expect(try await store.lease(ended, for: .seconds(30), now: Self.start) == .notFound)
-            let record = try #require(try await store.read(SessionID(3)).record)
-            let cutoff = try #require(try await store.cutoffs([index], now: Self.start).first ?? nil)
-            #expect(cutoff.ends(record, in: index))
-            #expect(try await store.latestMark([mark], now: Self.start) == time)
-            #expect(try await !store.setMark(mark, to: time, lifetime: .seconds(600), now: Self.start))
+            try await expect(server.ask("EXISTS", .text(store.keys.session(ended))), equals: .integer(1))
+            try await expect(store.lease(ended, for: .seconds(30), now: Self.start), equals: .notFound)
+            let record = try await require(store.read(SessionID(3)).record)
+            let cutoff = try await require(store.cutoffs([index], now: Self.start).first ?? nil)
+            expect(cutoff.ends(record, in: index))
+            try await expect(store.latestMark([mark], now: Self.start), equals: time)
+            try await expect(!store.setMark(mark, to: time, lifetime: .seconds(600), now: Self.start))
             try await eventually("the writes are rejected again") { changes.count(.lacksWrites) > 1 }
-            #expect(gateway.log.lines("reason", "noreplicas").map { $0["level"] } == ["warning"])
+            expect(gateway.log.lines("reason", "noreplicas").map { $0["level"] }, equals: ["warning"])
             let before = changes.count(.changed(saved))
             try await server.ask("CONFIG", "SET", "min-replicas-to-write", "0")
             try await eventually("everything is repeated") { store.journal.unrepeated.isEmpty }
-            #expect(try await server.ask("EXISTS", .text(store.keys.session(ended))) == .integer(0))
-            #expect(try await server.ask("EXISTS", .text(store.keys.ended(ended))) == .integer(1))
-            #expect(try await store.cutoffs([index], now: Self.start) == [cutoff])
-            #expect(try await server.ask("EXISTS", .text(store.keys.mark(mark))) == .integer(1))
-            #expect(try await store.read(saved) == .record(.sample(2, version: 2)))
+            try await expect(server.ask("EXISTS", .text(store.keys.session(ended))), equals: .integer(0))
+            try await expect(server.ask("EXISTS", .text(store.keys.ended(ended))), equals: .integer(1))
+            try await expect(store.cutoffs([index], now: Self.start), equals: [cutoff])
+            try await expect(server.ask("EXISTS", .text(store.keys.mark(mark))), equals: .integer(1))
+            try await expect(store.read(saved), equals: .record(.sample(2, version: 2)))
             try await eventually("what was read before is forgotten") { changes.count(.changed(saved)) > before }
             let message = "no writes are left to repeat in the session store"
             try await eventually("the end is logged") { !gateway.log.lines("message", message).isEmpty }
             // All over the same connection.
-            #expect(changes.count(.up) == 2)
+            expect(changes.count(.up), equals: 2)
         }
     }
 
@@ -91,7 +91,7 @@ struct LaterReassertionTests {
             await new.stop()
         } after: {
             try await cluster.isUp()
-            #expect(journal.end(of: id) == nil)
+            expect(journal.end(of: id), equals: nil)
             for _ in 0..<1_000 { new.reply(to: "EVALSHA", line) }
             let rows = [(0..<5_461, cluster.nodes[0]), (Self.slots, new), (10_923..<16_384, cluster.nodes[2])]
             for node in [cluster.nodes[0], cluster.nodes[2], new] { node.setSlots(rows) }
@@ -113,17 +113,17 @@ struct LaterReassertionTests {
         try await withPromotion(rejecting: line) { journal, id, new, cluster, _ in
             let connections = new.connectionCount
             try await Task.sleep(for: .seconds(1))
-            #expect(journal.end(of: id) == .revoked)
+            expect(journal.end(of: id), equals: .revoked)
             try await eventually("it is repeated") { new.count(of: "EVALSHA") >= 3 }
             let count = new.count(of: "EVALSHA")
             #expect(count <= 40)
             new.dropReplies(to: "EVALSHA")
             try await eventually("the end is repeated") { journal.unrepeated.isEmpty }
             // The server has it now.
-            #expect(journal.end(of: id) == nil)
+            expect(journal.end(of: id), equals: nil)
             #expect(new.count(of: "EVALSHA") > count)
-            #expect(new.connectionCount == connections)
-            #expect(cluster.trust.areTrusted(HashSlot.all))
+            expect(new.connectionCount, equals: connections)
+            expect(cluster.trust.areTrusted(HashSlot.all))
         }
     }
 
@@ -137,8 +137,8 @@ struct LaterReassertionTests {
             #expect(ContinuousClock.now - start < .seconds(20))
             let count = new.count(of: "EVALSHA")
             try await Task.sleep(for: .milliseconds(1_500))
-            #expect(new.count(of: "EVALSHA") == count)
-            #expect(journal.end(of: id) == .revoked)
+            expect(new.count(of: "EVALSHA"), equals: count)
+            expect(journal.end(of: id), equals: .revoked)
         }
     }
 
@@ -161,10 +161,10 @@ struct LaterReassertionTests {
             // The newest come first. The store repeats the others by itself.
             try await eventually("the others are repeated") { store.journal.unrepeated.isEmpty }
             for number in UInt64(1)...UInt64(1_000 - count) {
-                #expect(try await store.read(SessionID(number)) == .ended(.revoked))
+                try await expect(store.read(SessionID(number)), equals: .ended(.revoked))
             }
-            #expect(
-                try await server.ask("EXISTS", .text(store.keys.ended(SessionID(1)))) == .integer(1))
+            try await expect(
+                server.ask("EXISTS", .text(store.keys.ended(SessionID(1)))), equals: .integer(1))
         }
     }
 
@@ -178,11 +178,11 @@ struct LaterReassertionTests {
             await #expect(throws: SessionStoreError(.unavailable)) { try await remove() }
             try await server.ask("CONFIG", "SET", "min-replicas-to-write", "0")
             try await server.ask("CONFIG", "SET", "maxmemory", "1")
-            #expect(try await remove() == .notFound)
-            #expect(try await store.read(SessionID(1)) == .none)
+            try await expect(remove(), equals: .notFound)
+            try await expect(store.read(SessionID(1)), equals: .none)
             try await server.ask("CONFIG", "SET", "maxmemory", "0")
-            for _ in 0..<2 { #expect(try await remove() == .notFound) }
-            #expect(try await store.read(SessionID(1)) == .ended(.revoked))
+            for _ in 0..<2 { try await expect(remove(), equals: .notFound) }
+            try await expect(store.read(SessionID(1)), equals: .ended(.revoked))
         }
     }
 
@@ -193,18 +193,18 @@ struct LaterReassertionTests {
             let key = store.keys.cutoff(.account(7))
             store.journal.cutoffRequested(
                 CutoffRequest(key: key, kept: nil, lifetime: .seconds(600)), sentAt: .now - .seconds(1))
-            #expect(try await store.cutoffs([.account(7)], now: Self.start) == [nil])
+            try await expect(store.cutoffs([.account(7)], now: Self.start), equals: [nil])
             try await server.ask("CONFIG", "SET", "min-replicas-to-write", "1")
             try await server.ask("CLIENT", "KILL", "TYPE", "normal")
             try await gateway.changes.time(of: .up, count: 2)
             await #expect(throws: SessionStoreError(.unavailable)) {
                 try await store.cutoffs([.account(7)], now: Self.start)
             }
-            #expect(try await store.cutoffs([.account(6)], now: Self.start) == [nil])
+            try await expect(store.cutoffs([.account(6)], now: Self.start), equals: [nil])
             try await server.ask("CONFIG", "SET", "min-replicas-to-write", "0")
             try await eventually("it is repeated") { store.journal.unrepeated.isEmpty }
             let cutoff = try await store.cutoffs([.account(7)], now: Self.start).first ?? nil
-            #expect(cutoff?.request != nil)
+            expect(cutoff?.request != nil)
         }
     }
 
@@ -215,17 +215,17 @@ struct LaterReassertionTests {
         let record = JournaledRecord(.sample(2), lifetime: .seconds(900), fields: [])
         journal.saved(record, now: start)
         journal.ended(SessionID(1), reason: .revoked, now: start)
-        #expect(journal.entries(now: later).isEmpty)
+        expect(empty: journal.entries(now: later))
         journal.didRepeat([HashSlot.all], journal.willRepeat([HashSlot.all]), unwritten: [slot])
         journal.ended(SessionID(3), reason: .revoked, now: later)
-        #expect(journal.entries(now: later).count == 2)
-        #expect(journal.end(of: SessionID(1)) == .revoked)
+        expect(journal.entries(now: later).count, equals: 2)
+        expect(journal.end(of: SessionID(1)), equals: .revoked)
         // In another slot.
-        #expect(journal.end(of: SessionID(3)) == nil)
-        #expect(!journal.hasRecords(in: [HashSlot.all], now: later))
+        expect(journal.end(of: SessionID(3)), equals: nil)
+        expect(!journal.hasRecords(in: [HashSlot.all], now: later))
         journal.didRepeat([HashSlot.all], journal.willRepeat([HashSlot.all]), unwritten: [])
-        #expect(journal.entries(now: later).count == 1)
-        #expect(journal.end(of: SessionID(1)) == nil)
+        expect(journal.entries(now: later).count, equals: 1)
+        expect(journal.end(of: SessionID(1)), equals: nil)
     }
 
     @Test("A repetition that ends late does not hide that a later one has failed")
@@ -234,7 +234,7 @@ struct LaterReassertionTests {
         let first = journal.willRepeat([HashSlot.all])
         journal.didRepeat([HashSlot.all], journal.willRepeat([HashSlot.all]), unwritten: [slot])
         journal.didRepeat([HashSlot.all], first, unwritten: [])
-        #expect(journal.unrepeated == [Int(slot)..<(Int(slot) + 1)])
+        expect(journal.unrepeated, equals: [Int(slot)..<(Int(slot) + 1)])
     }
 
     @Test("Rule 24: a reply that was requested before a repetition is completed with the journal after it")
@@ -242,10 +242,10 @@ struct LaterReassertionTests {
         let slot = HashSlot.slot(of: "p:{\(SessionID(1))}:session")
         let before = journal.repetition(of: Int(slot))
         journal.ended(SessionID(1), reason: .revoked)
-        #expect(journal.end(of: SessionID(1), since: before) == nil)
+        expect(journal.end(of: SessionID(1), since: before), equals: nil)
         journal.didRepeat([HashSlot.all], journal.willRepeat([HashSlot.all]), unwritten: [])
-        #expect(journal.end(of: SessionID(1), since: before) == .revoked)
-        #expect(journal.end(of: SessionID(1), since: journal.repetition(of: Int(slot))) == nil)
+        expect(journal.end(of: SessionID(1), since: before), equals: .revoked)
+        expect(journal.end(of: SessionID(1), since: journal.repetition(of: Int(slot))), equals: nil)
     }
 
     @Test("Rule 24: a reply that was requested during the repetition that is accepted is completed with the journal")
@@ -253,7 +253,7 @@ struct LaterReassertionTests {
         let (journal, keys) = (WriteJournal(), ValkeyKeys(prefix: "p"))
         let (id, key, mark) = (SessionID(1), keys.cutoff(.account(7)), MarkKey(.usedLogin, hash: 1))
         let slots = [keys.session(id), key, keys.mark(mark)].map(HashSlot.slot(of:))
-        let cutoff = try #require(JournaledCutoff(key: key, stored: "70 - -", lifetime: .seconds(600)))
+        let cutoff = try require(JournaledCutoff(key: key, stored: "70 - -", lifetime: .seconds(600)))
         let time = WallTime(milliseconds: 5)
         journal.ended(id, reason: .revoked)
         journal.cutoffSet(cutoff)
@@ -263,20 +263,20 @@ struct LaterReassertionTests {
         // The server replies without these writes, then accepts them. The reply is used after that.
         let starts = slots.map { journal.repetition(of: Int($0)) }
         journal.didRepeat([HashSlot.all], number, unwritten: [])
-        #expect(journal.end(of: id, since: starts[0]) == .revoked)
-        #expect(journal.cutoff(key, since: starts[1]).set == cutoff)
-        #expect(journal.mark(mark, since: starts[2]) == time)
+        expect(journal.end(of: id, since: starts[0]), equals: .revoked)
+        expect(journal.cutoff(key, since: starts[1]).set, equals: cutoff)
+        expect(journal.mark(mark, since: starts[2]), equals: time)
         let later = slots.map { journal.repetition(of: Int($0)) }
-        #expect(journal.end(of: id, since: later[0]) == nil)
-        #expect(journal.cutoff(key, since: later[1]).set == nil)
-        #expect(journal.mark(mark, since: later[2]) == nil)
+        expect(journal.end(of: id, since: later[0]), equals: nil)
+        expect(journal.cutoff(key, since: later[1]).set, equals: nil)
+        expect(journal.mark(mark, since: later[2]), equals: nil)
     }
 
     @Test("A cutoff that the server lacks completes the one that it has")
     func cutoffs() throws {
         let key = "p:{a1}:cutoff"
         let id = SessionID(5)
-        let own = try #require(JournaledCutoff(key: key, stored: "70 \(id) 9 60", lifetime: .seconds(9)))
+        let own = try require(JournaledCutoff(key: key, stored: "70 \(id) 9 60", lifetime: .seconds(9)))
         for (stored, expected) in [
             (nil, SessionCutoff(time: 70, kept: id, createdBefore: SessionTime(milliseconds: 9))),
             ("x", SessionCutoff(time: 70, kept: id, createdBefore: SessionTime(milliseconds: 9))),
@@ -289,24 +289,24 @@ struct LaterReassertionTests {
                     request: SessionCutoff.Request(time: 90, kept: nil))
             ),
         ] {
-            #expect(own.completing(stored) == expected, "\(stored ?? "none")")
+            expect(own.completing(stored), equals: expected, "\(stored ?? "none")")
         }
     }
 
     @Test("A released lease and a save that has failed are not repeated later")
     func taken() async throws {
         let (journal, keys) = (WriteJournal(), ValkeyKeys(prefix: "p"))
-        let save = try #require(journal.saved(JournaledRecord(.sample(), lifetime: .seconds(900), fields: [])))
+        let save = try require(journal.saved(JournaledRecord(.sample(), lifetime: .seconds(900), fields: [])))
         journal.leased(SessionID(2), fence: 1, for: .seconds(30))
         let entries = journal.entries()
         func count() -> Int {
             var calls = ReassertionCalls(entries, keys: keys, slots: [HashSlot.all], journal: journal)
             return calls.next(10).count
         }
-        #expect(count() == 2)
+        expect(count(), equals: 2)
         journal.released(SessionID(2), fence: 1)
-        #expect(count() == 1)
+        expect(count(), equals: 1)
         journal.rejected(save)
-        #expect(count() == 0)
+        expect(count(), equals: 0)
     }
 }

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import CloakroomSessions
@@ -9,7 +10,7 @@ struct ReplicaConfirmationTests {
         var confirmation = ReplicaConfirmation(required: 2)
         for (connected, awaited) in [(nil, 2), (0, 0), (1, 1), (2, 2), (5, 2)] as [(Int?, Int)] {
             confirmation.replicasReported(connected)
-            #expect(confirmation.awaited == awaited)
+            expect(confirmation.awaited, equals: awaited)
         }
     }
 
@@ -20,19 +21,19 @@ struct ReplicaConfirmationTests {
         for _ in 0..<2 {
             confirmation.waited(for: 1, confirmed: 0)
             confirmation.waited(for: 1, confirmed: 0)
-            #expect(confirmation.awaited == 1)
+            expect(confirmation.awaited, equals: 1)
             confirmation.waited(for: 1, confirmed: 1)
         }
         for _ in 0..<3 { confirmation.waited(for: 1, confirmed: 0) }
-        #expect(confirmation.awaited == 0)
+        expect(confirmation.awaited, equals: 0)
         confirmation.replicasReported(1)
-        #expect(confirmation.awaited == 1)
+        expect(confirmation.awaited, equals: 1)
         confirmation.waited(for: 1, confirmed: 0)
-        #expect(confirmation.awaited == 0)
+        expect(confirmation.awaited, equals: 0)
         confirmation.replicasReported(1)
         confirmation.waited(for: 1, confirmed: 1)
         confirmation.waited(for: 1, confirmed: 0)
-        #expect(confirmation.awaited == 1)
+        expect(confirmation.awaited, equals: 1)
     }
 
     @Test("A rejected wait is a long pause")
@@ -41,21 +42,21 @@ struct ReplicaConfirmationTests {
         confirmation.rejected()
         for _ in 1..<ReplicaConfirmation.reportsPausedAfterRejection {
             confirmation.replicasReported(nil)
-            #expect(confirmation.awaited == 0)
+            expect(confirmation.awaited, equals: 0)
         }
         confirmation.replicasReported(nil)
-        #expect(confirmation.awaited == 1)
+        expect(confirmation.awaited, equals: 1)
     }
 
     @Test("The number of replicas is read from the role of a primary only")
     func role() {
         let replica = RESPValue.array([.simple("127.0.0.1"), .simple("1"), .simple("0")])
         func count(_ elements: RESPValue...) -> Int? { ReplicaConfirmation.replicaCount(.array(elements)) }
-        #expect(count(.simple("master"), .integer(7), .array([])) == 0)
-        #expect(count(.simple("master"), .integer(7), .array([replica, replica])) == 2)
-        #expect(count(.simple("slave"), .simple("a"), .integer(1), .simple("connected"), .integer(7)) == nil)
-        #expect(count(.simple("master"), .integer(7)) == nil)
-        #expect(count(.simple("master"), .integer(7), .integer(2)) == nil)
-        #expect(ReplicaConfirmation.replicaCount(.null) == nil)
+        expect(count(.simple("master"), .integer(7), .array([])), equals: 0)
+        expect(count(.simple("master"), .integer(7), .array([replica, replica])), equals: 2)
+        expect(count(.simple("slave"), .simple("a"), .integer(1), .simple("connected"), .integer(7)), equals: nil)
+        expect(count(.simple("master"), .integer(7)), equals: nil)
+        expect(count(.simple("master"), .integer(7), .integer(2)), equals: nil)
+        expect(ReplicaConfirmation.replicaCount(.null), equals: nil)
     }
 }

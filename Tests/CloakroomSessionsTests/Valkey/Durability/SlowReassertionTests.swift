@@ -51,13 +51,13 @@ struct SlowReassertionTests {
             try await eventually("the other server has the end", within: .seconds(20)) {
                 !journal.unrepeated.contains { Self.slots.overlaps($0) }
             }
-            #expect(cluster.nodes[1].count(of: "EVALSHA") == 4)
+            expect(cluster.nodes[1].count(of: "EVALSHA"), equals: 4)
             try await Task.sleep(for: .seconds(1))
-            #expect(journal.unrepeated.count == 1)
-            #expect(cluster.nodes[0].count(of: "EVALSHA") == 1)
-            #expect(cluster.nodes[1].count(of: "EVALSHA") == 4)
+            expect(journal.unrepeated.count, equals: 1)
+            expect(cluster.nodes[0].count(of: "EVALSHA"), equals: 1)
+            expect(cluster.nodes[1].count(of: "EVALSHA"), equals: 4)
             // No record is missing.
-            #expect(changes.count(.lacksWrites) == 0)
+            expect(changes.count(.lacksWrites), equals: 0)
             cluster.nodes[0].setHanging(false)
             await cluster.nodes[0].disconnect()
             try await eventually("the first server has the end") { journal.unrepeated.isEmpty }
@@ -73,7 +73,7 @@ struct SlowReassertionTests {
             let third = try await changes.time(of: .lacksWrites, count: 3)
             // During the first repetition.
             #expect(third - first < PostOutageGracePeriod.length)
-            #expect(cluster.nodes[0].count(of: "EVALSHA") == 1)
+            expect(cluster.nodes[0].count(of: "EVALSHA"), equals: 1)
             cluster.nodes[0].setHanging(false)
             await cluster.nodes[0].disconnect()
             try await eventually("the server has the record") { journal.unrepeated.isEmpty }
@@ -82,7 +82,7 @@ struct SlowReassertionTests {
                 try await Task.sleep(for: .milliseconds(1_500))
                 return changes.count(.lacksWrites) == count
             }
-            #expect(journal.unrepeated.isEmpty)
+            expect(empty: journal.unrepeated)
         }
     }
 }

@@ -58,13 +58,13 @@ struct WaitingWritesTests {
             let mark = MarkKey(.usedLogin, hash: number)
             guard HashSlot.slot(of: keys.mark(mark)) != slot(1) else { continue }
             journal.marked(mark, at: WallTime(milliseconds: 0), lifetime: .seconds(9), now: later)
-            #expect(journal.end(of: SessionID(1)) == .revoked)
+            expect(journal.end(of: SessionID(1)), equals: .revoked)
         }
-        #expect(journal.entries(in: [Int(slot(1))..<(Int(slot(1)) + 1)], now: later).count == 1)
-        #expect(journal.entries(now: later).count == 4)
-        #expect(displaced.sum == 0)
+        expect(journal.entries(in: [Int(slot(1))..<(Int(slot(1)) + 1)], now: later).count, equals: 1)
+        expect(journal.entries(now: later).count, equals: 4)
+        expect(displaced.sum, equals: 0)
         // Those of other slots are not kept beyond their age.
-        #expect(ended(journal, at: later + WriteJournal.lifetime) == [1])
+        expect(ended(journal, at: later + WriteJournal.lifetime), equals: [1])
     }
 
     @Test("An end that is displaced while it waits is counted, the oldest first, and memory stays bounded")
@@ -73,15 +73,15 @@ struct WaitingWritesTests {
         let journal = journal { displaced.append($0) }
         fail(journal, Set(0..<UInt16(HashSlot.count)))
         for number in UInt64(1)...6 { journal.ended(SessionID(number), reason: .revoked, now: start) }
-        #expect(ended(journal) == [1, 2, 3, 4, 5, 6])
-        #expect(displaced.sum == 0)
+        expect(ended(journal), equals: [1, 2, 3, 4, 5, 6])
+        expect(displaced.sum, equals: 0)
         for number in UInt64(7)...100 {
             journal.ended(SessionID(number), reason: .revoked, now: start)
-            #expect(ended(journal) == Array((number - 5)...number))
-            #expect(displaced.sum == Int(number) - 6)
+            expect(ended(journal), equals: Array((number - 5)...number))
+            expect(displaced.sum, equals: Int(number) - 6)
         }
-        #expect(journal.end(of: SessionID(94)) == nil)
-        #expect(journal.end(of: SessionID(95)) == .revoked)
+        expect(journal.end(of: SessionID(94)), equals: nil)
+        expect(journal.end(of: SessionID(95)), equals: .revoked)
     }
 
     @Test("Ends that do not wait, or are replaced, or are too old, are not counted as displaced")
@@ -89,15 +89,15 @@ struct WaitingWritesTests {
         let displaced = Recorded<Int>()
         let journal = journal { displaced.append($0) }
         for number in UInt64(1)...20 { journal.ended(SessionID(number), reason: .revoked, now: start) }
-        #expect(ended(journal) == [18, 19, 20])
+        expect(ended(journal), equals: [18, 19, 20])
         fail(journal, [slot(20)])
         for _ in 0..<20 { journal.ended(SessionID(20), reason: .signedOut, now: start) }
-        #expect(ended(journal) == [18, 19, 20])
+        expect(ended(journal), equals: [18, 19, 20])
         journal.saved(JournaledRecord(.sample(30), lifetime: .seconds(900), fields: []), now: start)
         fail(journal, [slot(30)])
         journal.saved(
             JournaledRecord(.sample(31), lifetime: .seconds(900), fields: []), now: start + WriteJournal.lifetime)
-        #expect(displaced.sum == 0)
+        expect(displaced.sum, equals: 0)
     }
 
     @Test("A record that is displaced before its time while its slot, or that of its index, waits is counted")
@@ -112,10 +112,10 @@ struct WaitingWritesTests {
         for number in UInt64(1)...3 { save(number) }
         fail(journal, [slot(1), HashSlot.slot(of: "i2")])
         for number in UInt64(4)...6 { save(number) }
-        #expect(displaced.sum == 2)
+        expect(displaced.sum, equals: 2)
         // Records are never kept for longer: another gateway's end may be forgotten by then.
         fail(journal, Set(0..<UInt16(HashSlot.count)))
-        #expect(journal.entries(now: start + WriteJournal.lifetime).isEmpty)
+        expect(empty: journal.entries(now: start + WriteJournal.lifetime))
     }
 
     @Test("Ends that have waited are the first to be displaced when their server has them, and leave nothing behind")
@@ -126,22 +126,22 @@ struct WaitingWritesTests {
         for number in UInt64(1)...6 { journal.ended(SessionID(number), reason: .revoked, now: start) }
         succeed(journal)
         // Not at once.
-        #expect(ended(journal) == [1, 2, 3, 4, 5, 6])
+        expect(ended(journal), equals: [1, 2, 3, 4, 5, 6])
         journal.ended(SessionID(7), reason: .revoked, now: start)
-        #expect(ended(journal) == [5, 6, 7])
+        expect(ended(journal), equals: [5, 6, 7])
         // Again: their number is still right.
         for round in UInt64(1)...50 {
             fail(journal, Set(0..<UInt16(HashSlot.count)))
             for number in 0..<UInt64(6) {
                 journal.ended(SessionID(round * 10 + number), reason: .revoked, now: start)
             }
-            #expect(ended(journal).count == 6)
+            expect(ended(journal).count, equals: 6)
             succeed(journal)
             journal.ended(SessionID(round * 10 + 9), reason: .revoked, now: start)
-            #expect(ended(journal).count == 3)
+            expect(ended(journal).count, equals: 3)
         }
         // Only what waited and was displaced then.
-        #expect(displaced.sum == 50 * 3)
+        expect(displaced.sum, equals: 50 * 3)
     }
 
     @Test("A table drops the places of values that have waited")
@@ -154,9 +154,9 @@ struct WaitingWritesTests {
             if round % 7 == 0 { for slot in slots { table.release(slot, now: start) } }
         }
         #expect(table.count <= 20)
-        #expect(table.size == 3 * table.count)
+        expect(table.size, equals: 3 * table.count)
         #expect(table.placeCount <= 2 * 20 + 130)
-        #expect((0..<4).map { table.entries(in: $0, now: start).count }.reduce(0, +) == table.count)
+        expect((0..<4).map { table.entries(in: $0, now: start).count }.reduce(0, +), equals: table.count)
     }
 
     @Test("Rule 24: a read that was sent during a repetition is completed with the journal after it")
@@ -172,8 +172,8 @@ struct WaitingWritesTests {
         let repetition = journal.repetition(of: Int(slot(1)))
         journal.didRepeat([HashSlot.all], number, unwritten: [], now: later)
         journal.ended(SessionID(3), reason: .revoked, now: later)
-        #expect(journal.end(of: SessionID(1), since: repetition) == .revoked)
-        #expect(journal.end(of: SessionID(1), since: journal.repetition(of: Int(slot(1)))) == nil)
+        expect(journal.end(of: SessionID(1), since: repetition), equals: .revoked)
+        expect(journal.end(of: SessionID(1), since: journal.repetition(of: Int(slot(1)))), equals: nil)
     }
 
     @Test("Slots whose writes are accepted one after the other cost no more than all at once")
@@ -184,7 +184,7 @@ struct WaitingWritesTests {
         // All are older than ends are kept otherwise, so they wait from now on.
         let later = start + WriteJournal.lifetime * 2
         journal.ended(SessionID(count + 1), reason: .revoked, now: later)
-        #expect(ended(journal, at: later).count == Int(count) + 1)
+        expect(ended(journal, at: later).count, equals: Int(count) + 1)
         let clock = ContinuousClock.now
         for slot in HashSlot.all {
             journal.didRepeat(
@@ -192,9 +192,9 @@ struct WaitingWritesTests {
         }
         // If each slot visited all ends, there would be 300 million.
         #expect(ContinuousClock.now - clock < .seconds(30))
-        #expect(journal.unrepeated.isEmpty)
-        #expect(ended(journal, at: later).count == Int(count) + 1)
-        #expect(ended(journal, at: later + WriteJournal.lifetime).isEmpty)
+        expect(empty: journal.unrepeated)
+        expect(ended(journal, at: later).count, equals: Int(count) + 1)
+        expect(empty: ended(journal, at: later + WriteJournal.lifetime))
     }
 
     @Test("Rule 24: what a server has got late is repeated if the server is replaced soon after that")
@@ -205,18 +205,18 @@ struct WaitingWritesTests {
         fail(journal, [slot(1), slot(2)])
         // The first two wait, and the third is too old.
         journal.ended(SessionID(4), reason: .revoked, now: later)
-        #expect(ended(journal, at: later) == [1, 2, 4])
+        expect(ended(journal, at: later), equals: [1, 2, 4])
         succeed(journal, now: later)
         let soon = later + .seconds(1)
         journal.ended(SessionID(5), reason: .revoked, now: soon)
         journal.serverReplaced([HashSlot.all])
-        #expect(ended(journal, at: soon) == [1, 2, 4, 5])
-        #expect(journal.entries(now: soon).map(\.age).max() == soon - start)
+        expect(ended(journal, at: soon), equals: [1, 2, 4, 5])
+        expect(journal.entries(now: soon).map(\.age).max(), equals: soon - start)
         // Then they are kept no longer than others.
-        #expect(ended(journal, at: later + WriteJournal.lifetime) == [5])
+        expect(ended(journal, at: later + WriteJournal.lifetime), equals: [5])
         journal.ended(SessionID(6), reason: .revoked, now: later + WriteJournal.lifetime)
-        #expect(journal.contains(.end(SessionID(5), .revoked)))
-        #expect(!journal.contains(.end(SessionID(1), .revoked)))
+        expect(journal.contains(.end(SessionID(5), .revoked)))
+        expect(!journal.contains(.end(SessionID(1), .revoked)))
     }
 
     @Test("Rule 24: the same holds if nothing was written while they waited")
@@ -227,7 +227,7 @@ struct WaitingWritesTests {
         fail(journal, [slot(1)])
         succeed(journal, now: later)
         journal.serverReplaced([HashSlot.all])
-        #expect(ended(journal, at: later + .seconds(1)) == [1])
+        expect(ended(journal, at: later + .seconds(1)), equals: [1])
     }
 
     @Test("A log that has reported displaced writes does not report that a repetition is complete, but the next one")
@@ -235,17 +235,17 @@ struct WaitingWritesTests {
         let log = DurabilityLog(recorded.logger, SessionStoreCallbacks())
         log.displaced(2)
         log.displaced(3)
-        #expect(recorded.lines("reason", "displaced").map { $0["unwritten"] } == ["2"])
+        expect(recorded.lines("reason", "displaced").map { $0["unwritten"] }, equals: ["2"])
         log.reasserted([.end: 1], unwritten: 0)
-        #expect(recorded.lines("end", "1").map { $0["message"] } == [Self.incomplete])
-        #expect(recorded.lines("end", "1").map { $0["unwritten"] } == ["5"])
+        expect(recorded.lines("end", "1").map { $0["message"] }, equals: [Self.incomplete])
+        expect(recorded.lines("end", "1").map { $0["unwritten"] }, equals: ["5"])
         log.reasserted([:], unwritten: 0)
         log.completed()
-        #expect(recorded.lines("reason", "displaced").map { $0["unwritten"] } == ["2", "5"])
-        #expect(recorded.lines("message", Self.complete).isEmpty)
-        #expect(recorded.all.map { $0["level"] } == ["warning", "warning", "warning"])
+        expect(recorded.lines("reason", "displaced").map { $0["unwritten"] }, equals: ["2", "5"])
+        expect(empty: recorded.lines("message", Self.complete))
+        expect(recorded.all.map { $0["level"] }, equals: ["warning", "warning", "warning"])
         log.completed()
-        #expect(recorded.lines("message", Self.complete).map { $0["level"] } == ["notice"])
+        expect(recorded.lines("message", Self.complete).map { $0["level"] }, equals: ["notice"])
     }
 
     @Test("Rule 24: a repetition is not reported as complete if a write that waited for it was displaced")
@@ -284,12 +284,12 @@ struct WaitingWritesTests {
                 recorded.lines("reason", "displaced").last?["unwritten"] == "10"
                     && recorded.lines("reason", "displaced").count > 1
             }
-            #expect(recorded.lines("message", Self.complete).isEmpty)
+            expect(empty: recorded.lines("message", Self.complete))
             try await setCutoffs("d", 1)
             try await eventually("the next one is complete") {
                 !recorded.lines("message", Self.complete).isEmpty
             }
-            #expect(recorded.lines("reason", "displaced").count == 2)
+            expect(recorded.lines("reason", "displaced").count, equals: 2)
         }
     }
 
@@ -305,9 +305,9 @@ struct WaitingWritesTests {
             let key = "{c}\(number)\(padding)"
             store.journal.cutoffSet(
                 JournaledCutoff(key: key, createdBefore: SessionTime(milliseconds: 1), lifetime: .seconds(600)))
-            #expect(recorded.lines("reason", "displaced").count == (number > 6 ? 1 : 0))
+            expect(recorded.lines("reason", "displaced").count, equals: (number > 6 ? 1 : 0))
         }
-        #expect(recorded.lines("message", Self.incomplete).map { $0["level"] } == ["warning"])
+        expect(recorded.lines("message", Self.incomplete).map { $0["level"] }, equals: ["warning"])
     }
 
     @Test("A repetition at the same server does not fail the writes that are in flight")
@@ -315,7 +315,7 @@ struct WaitingWritesTests {
         try await withValkeyStore { records, server in
             let now = SessionRecord.start
             for number in UInt64(1)...3 {
-                #expect(try await records.insert(.sample(number)))
+                try await expect(records.insert(.sample(number)))
             }
             server.freeze()
             async let removal = records.remove(SessionID(1), reason: .revoked, condition: nil, now: now)
@@ -334,10 +334,10 @@ struct WaitingWritesTests {
                 Issue.record("it is not removed: \(result.0)")
                 return
             }
-            #expect(result.1 == .acquired(RefreshLease(fence: 1)))
-            #expect(result.2 == .done)
-            #expect(result.4)
-            #expect(records.journal.entries().count == 6)
+            expect(result.1, equals: .acquired(RefreshLease(fence: 1)))
+            expect(result.2, equals: .done)
+            expect(result.4)
+            expect(records.journal.entries().count, equals: 6)
         }
     }
 
@@ -346,12 +346,12 @@ struct WaitingWritesTests {
         let journal = journal()
         let range = Int(slot(1))..<(Int(slot(1)) + 1)
         journal.ended(SessionID(9), reason: .revoked, now: start)
-        #expect(!journal.hasRecords(in: [HashSlot.all], now: start))
+        expect(!journal.hasRecords(in: [HashSlot.all], now: start))
         journal.saved(JournaledRecord(.sample(1), lifetime: .seconds(900), fields: []), now: start)
-        #expect(journal.hasRecords(in: [range], now: start))
-        #expect(!journal.hasRecords(in: [0..<range.lowerBound, range.upperBound..<HashSlot.count], now: start))
-        #expect(!journal.hasRecords(in: [range], now: start + WriteJournal.lifetime))
+        expect(journal.hasRecords(in: [range], now: start))
+        expect(!journal.hasRecords(in: [0..<range.lowerBound, range.upperBound..<HashSlot.count], now: start))
+        expect(!journal.hasRecords(in: [range], now: start + WriteJournal.lifetime))
         fail(journal, [slot(1)])
-        #expect(!journal.hasRecords(in: [range], now: start + WriteJournal.lifetime))
+        expect(!journal.hasRecords(in: [range], now: start + WriteJournal.lifetime))
     }
 }

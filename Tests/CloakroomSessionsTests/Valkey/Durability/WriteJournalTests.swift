@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -16,7 +17,7 @@ extension JournaledWrite {
 extension ValkeyKeys {
     /// A session whose keys are in these slots.
     func id(in slots: Range<Int>) throws -> SessionID {
-        try #require(
+        try require(
             (UInt64(1)...10_000).map { SessionID($0) }.first { slots.contains(Int(HashSlot.slot(of: session($0)))) })
     }
 }
@@ -60,51 +61,51 @@ struct WriteJournalTests {
         journal.ended(SessionID(1), reason: .signedOut, now: start)
         journal.saved(record(1, version: 2), now: start)
         journal.leased(SessionID(1), fence: 4, for: .seconds(9), now: start)
-        #expect(contents(journal) == ["end 1 signed_out"])
+        expect(contents(journal), equals: ["end 1 signed_out"])
     }
 
     @Test("A save that the server rejects is taken back, unless a newer write has replaced it; an unknown one stays")
     func rejectedSave() throws {
-        let first = try #require(journal.saved(record(1), now: start))
-        let second = try #require(journal.saved(record(1, version: 2), now: start))
-        #expect(contents(journal) == ["record 1 2"])
+        let first = try require(journal.saved(record(1), now: start))
+        let second = try require(journal.saved(record(1, version: 2), now: start))
+        expect(contents(journal), equals: ["record 1 2"])
         journal.rejected(first)
-        #expect(contents(journal) == ["record 1 2"])
+        expect(contents(journal), equals: ["record 1 2"])
         journal.rejected(second)
-        #expect(contents(journal) == ["record 1 1"])
-        #expect(contents(journal, at: start + WriteJournal.lifetime).isEmpty)
-        let other = try #require(journal.saved(record(2), now: start))
+        expect(contents(journal), equals: ["record 1 1"])
+        expect(empty: contents(journal, at: start + WriteJournal.lifetime))
+        let other = try require(journal.saved(record(2), now: start))
         journal.rejected(other)
-        #expect(contents(journal) == ["record 1 1"])
+        expect(contents(journal), equals: ["record 1 1"])
         // Not after its end.
-        let third = try #require(journal.saved(record(1, version: 2), now: start))
+        let third = try require(journal.saved(record(1, version: 2), now: start))
         journal.ended(SessionID(1), reason: .revoked, now: start)
         journal.rejected(third)
-        #expect(contents(journal) == ["end 1 revoked"])
+        expect(contents(journal), equals: ["end 1 revoked"])
     }
 
     @Test("A save that is tried again, or has succeeded, is kept for as long as a new one")
     func repeatedSave() throws {
         journal.saved(record(1, version: 2), now: start)
-        let again = try #require(journal.saved(record(1, version: 2), now: start + .seconds(100)))
-        #expect(contents(journal, at: start + .seconds(219)) == ["record 1 2"])
+        let again = try require(journal.saved(record(1, version: 2), now: start + .seconds(100)))
+        expect(contents(journal, at: start + .seconds(219)), equals: ["record 1 2"])
         // The result of the first one is still unknown.
         journal.rejected(again)
-        #expect(contents(journal, at: start + .seconds(119)) == ["record 1 2"])
-        #expect(contents(journal, at: start + .seconds(120)).isEmpty)
+        expect(contents(journal, at: start + .seconds(119)), equals: ["record 1 2"])
+        expect(empty: contents(journal, at: start + .seconds(120)))
         // Too old, but not removed yet.
         journal.saved(record(1, version: 2), now: start + .seconds(130))
-        #expect(contents(journal, at: start + .seconds(249)) == ["record 1 2"])
-        #expect(journal.saved(record(1), now: start + .seconds(130)) == nil)
+        expect(contents(journal, at: start + .seconds(249)), equals: ["record 1 2"])
+        expect(journal.saved(record(1), now: start + .seconds(130)) == nil)
     }
 
     @Test("The end of a session that the server does not have is kept only if its record would be written again")
     func endWithoutRecord() {
         journal.endedWithoutRecord(SessionID(9), reason: .signedOut, now: start)
-        #expect(contents(journal).isEmpty)
+        expect(empty: contents(journal))
         journal.saved(record(1), now: start)
         journal.endedWithoutRecord(SessionID(1), reason: .signedOut, now: start)
-        #expect(contents(journal) == ["end 1 signed_out"])
+        expect(contents(journal), equals: ["end 1 signed_out"])
     }
 
     @Test("The newest version of a record is kept, with the fields and indexes of its insertion")
@@ -112,16 +113,16 @@ struct WriteJournalTests {
         journal.saved(record(1, isNew: true), now: start)
         journal.saved(record(1, version: 3), now: start)
         journal.saved(record(1, version: 2), now: start)
-        #expect(contents(journal) == ["record 1 3"])
-        let kept = try #require(journal.entries(now: start).first?.write.record)
-        #expect(kept.fence == 3)
-        #expect(kept.indexes == ["index"])
-        #expect(kept.indexLifetime == .seconds(1_000))
-        #expect("\(kept.insertedFields)" == "\(["b", "7"] as [ValkeyCommand.Part])")
+        expect(contents(journal), equals: ["record 1 3"])
+        let kept = try require(journal.entries(now: start).first?.write.record)
+        expect(kept.fence, equals: 3)
+        expect(kept.indexes, equals: ["index"])
+        expect(kept.indexLifetime, equals: .seconds(1_000))
+        expect("\(kept.insertedFields)", equals: "\(["b", "7"] as [ValkeyCommand.Part])")
         // Again: what only the insertion has written is not lost.
         journal.saved(record(1, version: 4), now: start)
-        let later = try #require(journal.entries(now: start).first?.write.record)
-        #expect("\(later.insertedFields)" == "\(kept.insertedFields)")
+        let later = try require(journal.entries(now: start).first?.write.record)
+        expect("\(later.insertedFields)", equals: "\(kept.insertedFields)")
     }
 
     @Test("The writes of some slots are found without the others, and a record also in the slots of its indexes")
@@ -141,15 +142,15 @@ struct WriteJournalTests {
             let slots = Set(names.map { Int(HashSlot.slot(of: $0)) }).sorted().map { $0..<($0 + 1) }
             return contents(journal.entries(in: slots, now: start))
         }
-        #expect(found(keys.session(SessionID(1))) == ["record 1 2", "lease 1 3"])
-        #expect(found(index) == ["record 1 2"])
-        #expect(found(index, keys.session(SessionID(1))) == ["record 1 2", "lease 1 3"])
-        #expect(found(keys.session(SessionID(2)), keys.mark(mark)) == ["mark 9 0", "end 2 revoked"])
-        #expect(found(keys.session(SessionID(3))).isEmpty)
-        #expect(contents(journal).count == 4)
+        expect(found(keys.session(SessionID(1))), equals: ["record 1 2", "lease 1 3"])
+        expect(found(index), equals: ["record 1 2"])
+        expect(found(index, keys.session(SessionID(1))), equals: ["record 1 2", "lease 1 3"])
+        expect(found(keys.session(SessionID(2)), keys.mark(mark)), equals: ["mark 9 0", "end 2 revoked"])
+        expect(empty: found(keys.session(SessionID(3))))
+        expect(contents(journal).count, equals: 4)
         journal.ended(SessionID(1), reason: .revoked, now: start)
-        #expect(found(index).isEmpty)
-        #expect(found(keys.session(SessionID(1))) == ["end 1 revoked"])
+        expect(empty: found(index))
+        expect(found(keys.session(SessionID(1))), equals: ["end 1 revoked"])
     }
 
     @Test("Ends come first and leases last, each with the newest first")
@@ -160,8 +161,9 @@ struct WriteJournalTests {
         journal.saved(record(2), now: start)
         journal.ended(SessionID(4), reason: .revoked, now: start)
         journal.marked(MarkKey(.usedLogin, hash: 9), at: WallTime(milliseconds: 0), lifetime: .seconds(9), now: start)
-        #expect(
-            contents(journal) == [
+        expect(
+            contents(journal),
+            equals: [
                 "mark 9 0", "end 4 revoked", "end 5 revoked", "record 2 1", "record 1 1", "lease 1 3",
             ])
     }
@@ -171,7 +173,7 @@ struct WriteJournalTests {
         try await withReplica(configure: { $0.timeout = .seconds(2) }) { replica, server async throws in
             let records = replica.records
             for number in UInt64(1)...2 {
-                #expect(try await records.insert(.sample(number)))
+                try await expect(records.insert(.sample(number)))
             }
             server.freeze()
             // Both are sent before the connection is given up.
@@ -186,7 +188,7 @@ struct WriteJournalTests {
             for removal in removals { results.append(await removal.result) }
             server.thaw()
             for result in results { #expect(throws: SessionStoreError(.unavailable)) { try result.get() } }
-            #expect(contents(records.journal) == ["end 1 signed_out", "record 2 1"])
+            expect(contents(records.journal), equals: ["end 1 signed_out", "record 2 1"])
         }
     }
 
@@ -228,9 +230,9 @@ struct WriteJournalTests {
     func replacedMeanwhile(_ write: UnknownWrite) async throws {
         try await withValkeyStore { records, server in
             let (id, now) = (SessionID(1), SessionRecord.start)
-            #expect(try await records.insert(.sample()))
+            try await expect(records.insert(.sample()))
             if write.wasLeased {
-                #expect(try await records.lease(id, for: .seconds(30), now: now).lease != nil)
+                try await expect(records.lease(id, for: .seconds(30), now: now).lease != nil)
                 try await records.release(id, fence: 1)
             }
             server.freeze()
@@ -241,12 +243,13 @@ struct WriteJournalTests {
             let repeated = records.journal.entries().count
             server.thaw()
             let result = await attempt.result
-            #expect(repeated == 1)
+            expect(repeated, equals: 1)
             #expect(throws: SessionStoreError(.unavailable)) { try result.get() }
-            #expect(contents(records.journal) == write.kept)
+            expect(contents(records.journal), equals: write.kept)
             guard let fence = write.nextFence else { return }
             // Without waiting until the first one expires.
-            #expect(try await records.lease(id, for: .seconds(30), now: now) == .acquired(RefreshLease(fence: fence)))
+            try await expect(
+                records.lease(id, for: .seconds(30), now: now), equals: .acquired(RefreshLease(fence: fence)))
         }
     }
 
@@ -254,28 +257,28 @@ struct WriteJournalTests {
     func leases() {
         journal.leased(SessionID(1), fence: 3, for: .seconds(9), now: start)
         journal.released(SessionID(1), fence: 2)
-        #expect(contents(journal) == ["lease 1 3"])
+        expect(contents(journal), equals: ["lease 1 3"])
         journal.released(SessionID(1), fence: 3)
-        #expect(contents(journal).isEmpty)
+        expect(empty: contents(journal))
     }
 
     @Test("Cutoffs and marks only grow")
     func growing() throws {
         for stored in ["20 00ff 5", "10 - 7", "20 - -"] {
             journal.cutoffSet(
-                try #require(JournaledCutoff(key: "c", stored: stored, lifetime: .seconds(9))), now: start)
+                try require(JournaledCutoff(key: "c", stored: stored, lifetime: .seconds(9))), now: start)
         }
         for time in [5, 9, 7] {
             journal.marked(
                 MarkKey(.endedAtProvider, hash: 1), at: WallTime(milliseconds: Int64(time)), lifetime: .seconds(9),
                 now: start)
         }
-        #expect(contents(journal).first == "mark 1 9")
-        let cutoff = try #require(journal.entries(now: start).last?.write.cutoff)
-        #expect(cutoff.time == 20)
-        #expect(cutoff.createdBefore == 7)
-        #expect(JournaledCutoff(key: "c", stored: "x - -", lifetime: .seconds(9)) == nil)
-        #expect(JournaledCutoff(key: "c", stored: "1", lifetime: .seconds(9)) == nil)
+        expect(contents(journal).first, equals: "mark 1 9")
+        let cutoff = try require(journal.entries(now: start).last?.write.cutoff)
+        expect(cutoff.time, equals: 20)
+        expect(cutoff.createdBefore, equals: 7)
+        expect(JournaledCutoff(key: "c", stored: "x - -", lifetime: .seconds(9)), equals: nil)
+        expect(JournaledCutoff(key: "c", stored: "1", lifetime: .seconds(9)), equals: nil)
     }
 
     @Test("A cutoff does not keep a session that an earlier one has ended, in any order")
@@ -285,18 +288,18 @@ struct WriteJournalTests {
                 let journal = WriteJournal()
                 for stored in order {
                     journal.cutoffSet(
-                        try #require(JournaledCutoff(key: "c", stored: stored, lifetime: .seconds(9))), now: start)
+                        try require(JournaledCutoff(key: "c", stored: stored, lifetime: .seconds(9))), now: start)
                 }
                 return contents(journal).first ?? ""
             }
         }
-        #expect(try kept("20 00ff - 10", "10 - -") == ["cutoff c 20 -", "cutoff c 20 -"])
-        #expect(try kept("20 00ff - 11", "10 - -") == ["cutoff c 20 00ff", "cutoff c 20 00ff"])
-        #expect(try kept("20 00ff - 9", "10 00ff - 9") == ["cutoff c 20 00ff", "cutoff c 20 00ff"])
-        #expect(try kept("20 00ff - 9", "10 00fe -") == ["cutoff c 20 -", "cutoff c 20 -"])
+        try expect(kept("20 00ff - 10", "10 - -"), equals: ["cutoff c 20 -", "cutoff c 20 -"])
+        try expect(kept("20 00ff - 11", "10 - -"), equals: ["cutoff c 20 00ff", "cutoff c 20 00ff"])
+        try expect(kept("20 00ff - 9", "10 00ff - 9"), equals: ["cutoff c 20 00ff", "cutoff c 20 00ff"])
+        try expect(kept("20 00ff - 9", "10 00fe -"), equals: ["cutoff c 20 -", "cutoff c 20 -"])
         // Without a birth, and without an earlier time.
-        #expect(try kept("20 00ff -", "10 - -") == ["cutoff c 20 00ff", "cutoff c 20 00ff"])
-        #expect(try kept("20 00ff - 9", "0 - 7") == ["cutoff c 20 00ff", "cutoff c 20 00ff"])
+        try expect(kept("20 00ff -", "10 - -"), equals: ["cutoff c 20 00ff", "cutoff c 20 00ff"])
+        try expect(kept("20 00ff - 9", "0 - 7"), equals: ["cutoff c 20 00ff", "cutoff c 20 00ff"])
     }
 
     @Test("Of the cutoffs without a result the latest is kept, until one that was sent later is confirmed")
@@ -307,27 +310,27 @@ struct WriteJournalTests {
                 sentAt: start + .seconds(seconds))
         }
         request(1, at: 5)
-        #expect(contents(journal) == ["request c 1"])
+        expect(contents(journal), equals: ["request c 1"])
         request(2, at: 6)
         request(3, at: 4)
-        #expect(contents(journal) == ["request c 2"])
-        #expect(journal.entries(now: start + .seconds(9)).map(\.age) == [.seconds(3)])
+        expect(contents(journal), equals: ["request c 2"])
+        expect(journal.entries(now: start + .seconds(9)).map(\.age), equals: [.seconds(3)])
         journal.cutoffConfirmed("d", sentAt: start + .seconds(9))
         journal.cutoffConfirmed("c", sentAt: start + .seconds(5))
-        #expect(contents(journal) == ["request c 2"])
+        expect(contents(journal), equals: ["request c 2"])
         journal.cutoffConfirmed("c", sentAt: start + .seconds(7))
-        #expect(contents(journal).isEmpty)
+        expect(empty: contents(journal))
     }
 
     @Test("Writes are forgotten after 120 s, long before the server forgets the reasons of ends")
     func age() {
-        #expect(WriteJournal.lifetime == .seconds(120))
+        expect(WriteJournal.lifetime, equals: .seconds(120))
         #expect(WriteJournal.lifetime * 2 < ValkeyRecordStore.tombstoneLifetime)
         journal.ended(SessionID(1), reason: .revoked, now: start)
         journal.saved(record(2), now: start)
         journal.leased(SessionID(2), fence: 1, for: .seconds(9), now: start)
-        #expect(contents(journal, at: start + .seconds(119)).count == 3)
-        #expect(contents(journal, at: start + .seconds(120)).isEmpty)
+        expect(contents(journal, at: start + .seconds(119)).count, equals: 3)
+        expect(empty: contents(journal, at: start + .seconds(120)))
     }
 
     @Test("Records do not displace ends, and the oldest writes are displaced first")
@@ -337,16 +340,17 @@ struct WriteJournalTests {
         let journal = WriteJournal(keys: ValkeyKeys(prefix: "p"), ends: limits, records: limits)
         for number in UInt64(1)...5 { journal.ended(SessionID(number), reason: .revoked, now: start) }
         for number in UInt64(11)...15 { journal.saved(record(number), now: start) }
-        #expect(
-            contents(journal) == [
+        expect(
+            contents(journal),
+            equals: [
                 "end 5 revoked", "end 4 revoked", "end 3 revoked", "record 15 1", "record 14 1", "record 13 1",
             ])
         journal.saved(record(16, size: 99_000), now: start)
-        #expect(contents(journal).last == "record 16 1")
-        #expect(contents(journal).count == 4)
+        expect(contents(journal).last, equals: "record 16 1")
+        expect(contents(journal).count, equals: 4)
         // A record above the limit is not kept, and removes the others.
         journal.saved(record(17, size: 200_000), now: start)
-        #expect(contents(journal).count == 3)
+        expect(contents(journal).count, equals: 3)
     }
 
     @Test("A table keeps its size when values are replaced and removed again and again")
@@ -357,17 +361,17 @@ struct WriteJournalTests {
             if round % 3 == 0 { table.remove(round % 7) }
         }
         #expect(table.count <= 7)
-        #expect(table.size == 3 * table.count)
+        expect(table.size, equals: 3 * table.count)
         #expect(table.placeCount <= 2 * 7 + 65)
         let values = (0..<5).flatMap { table.entries(in: $0, now: start) }.map(\.value)
-        #expect(values.count == table.count)
-        for slot in 6...7 { #expect(Set(table.entries(in: slot, now: start).map(\.value)) == Set(values)) }
+        expect(values.count, equals: table.count)
+        for slot in 6...7 { expect(Set(table.entries(in: slot, now: start).map(\.value)), equals: Set(values)) }
         for slot in 0..<5 {
             let isInPlace = table.entries(in: slot, now: start).allSatisfy { $0.value % 5 == slot }
-            #expect(isInPlace)
+            expect(isInPlace)
         }
         table.set(100, 1, slot: 9, size: 1, now: start + .seconds(60))
-        #expect(table.count == 1)
-        for slot in 0..<8 { #expect(table.entries(in: slot, now: start).isEmpty) }
+        expect(table.count, equals: 1)
+        for slot in 0..<8 { expect(empty: table.entries(in: slot, now: start)) }
     }
 }

@@ -13,7 +13,7 @@ extension WriteReassertionTests {
         try await withValkeyStore { store, server in
             let key = "cloakroom:{a1}:cutoff"
             store.journal.cutoffSet(
-                try #require(JournaledCutoff(key: key, stored: "70 00ff - 60", lifetime: .seconds(600))))
+                try require(JournaledCutoff(key: key, stored: "70 00ff - 60", lifetime: .seconds(600))))
             let values = [
                 ("80 00fe 5 70", "80 - 5"), ("80 00fe - 71", "80 00fe - 71"), ("80 00ff - 60", "80 00ff - 60"),
                 ("80 00fe -", "80 00fe -"), ("80 - -", "80 - -"), ("70 00fe - 9", "70 00fe - 9"),
@@ -27,8 +27,8 @@ extension WriteReassertionTests {
             for (stored, expected) in values {
                 try await server.ask("SET", .text(key), .text(stored))
                 try await reassert(store, on: server)
-                #expect(try await server.ask("GET", .text(key)).text == expected, "\(stored)")
-                #expect(try await reassert(store, on: server)[.cutoff, default: 0] == 0, "\(stored)")
+                try await expect(server.ask("GET", .text(key)).text, equals: expected, "\(stored)")
+                try await expect(reassert(store, on: server)[.cutoff, default: 0], equals: 0, "\(stored)")
             }
         }
     }
@@ -53,7 +53,7 @@ extension WriteReassertionTests {
                 try await server.ask("DEL", .text(key))
                 let merged = WriteJournal()
                 for (number, stored) in values.enumerated() {
-                    let one = try #require(JournaledCutoff(key: key, stored: stored, lifetime: .seconds(600)))
+                    let one = try require(JournaledCutoff(key: key, stored: stored, lifetime: .seconds(600)))
                     merged.cutoffSet(one)
                     if number == place {
                         _ = try await store.run(
@@ -66,15 +66,15 @@ extension WriteReassertionTests {
                             .text(one.keptBirth.map(String.init) ?? ""),
                         ])
                 }
-                let result = try #require(try await server.ask("GET", .text(key)).text)
+                let result = try await require(server.ask("GET", .text(key)).text)
                 let fields = result.split(separator: " ")
-                #expect(fields.count < 5 && fields.first == "30", "\(seed): \(result)")
+                expect(fields.count < 5 && fields.first == "30", "\(seed): \(result)")
                 for (id, birth) in births {
                     let isEnded = cutoffs.contains { birth <= $0.time && $0.kept?.id != id }
-                    #expect((birth <= 30 && fields[1] != id) == isEnded, "\(seed): \(values) make \(result)")
+                    expect((birth <= 30 && fields[1] != id), equals: isEnded, "\(seed): \(values) make \(result)")
                 }
-                let journaled = try #require(merged.entries().first?.write.cutoff)
-                #expect(journaled.time == 30 && journaled.kept == String(fields[1]), "\(seed)")
+                let journaled = try require(merged.entries().first?.write.cutoff)
+                expect(journaled.time == 30 && journaled.kept == String(fields[1]), "\(seed)")
             }
         }
     }
@@ -93,22 +93,22 @@ extension WriteReassertionTests {
             var births: [Int64] = []
             for (number, age) in [(UInt64(1), Int64(10)), (2, 3), (3, 10)] {
                 let field = ValkeyCommand.Part.text(store.keys.session(SessionID(number)))
-                let born = try #require(try await server.ask("HGET", field, "b").text.flatMap { Int64($0) })
+                let born = try await require(server.ask("HGET", field, "b").text.flatMap { Int64($0) })
                 births.append(born - age * 1_000_000)
                 try await server.ask("HSET", field, "b", .integer(births[births.count - 1]))
             }
             let request = CutoffRequest(key: key, kept: SessionID(3), lifetime: .seconds(600))
             store.journal.cutoffRequested(request, sentAt: .now - .seconds(5))
-            #expect(try await reassert(store, on: server)[.cutoff] == 1)
+            try await expect(reassert(store, on: server)[.cutoff], equals: 1)
             for _ in 0..<2 {
-                let set = try #require(try await cutoff(store))
-                let time = try #require(set.request?.time)
+                let set = try await require(cutoff(store))
+                let time = try require(set.request?.time)
                 // About 6 s ago.
-                #expect((births[0] + 1...births[1] - 1).contains(time))
-                #expect(set.time == 0)
+                expect((births[0] + 1...births[1] - 1).contains(time))
+                expect(set.time, equals: 0)
                 for (number, isEnded) in [(UInt64(1), true), (2, false), (3, false)] {
-                    let record = try #require(try await store.read(SessionID(number)).record)
-                    #expect(set.ends(record, in: index) == isEnded)
+                    let record = try await require(store.read(SessionID(number)).record)
+                    expect(set.ends(record, in: index), equals: isEnded)
                 }
                 // Later, it still counts from when it was sent.
                 try await Task.sleep(for: .milliseconds(300))
@@ -119,15 +119,15 @@ extension WriteReassertionTests {
                 index, keeping: KeptSession(id: SessionID(2), birth: births[1]), before: nil, lifetime: .seconds(600),
                 now: Self.start)
             let later = try await cutoff(store)
-            #expect(later?.kept == SessionID(2))
+            expect(later?.kept, equals: SessionID(2))
             store.journal.cutoffRequested(request, sentAt: .now - .seconds(2))
             try await reassert(store, on: server)
-            #expect(try await cutoff(store) == later)
+            try await expect(cutoff(store), equals: later)
             // Also if it is set again before that one.
             store.journal.cutoffRequested(request, sentAt: .now - .seconds(1))
             try await server.ask("SET", .text(key), "0 - - r\(births[1] + 1):-")
             try await reassert(store, on: server)
-            #expect(try await cutoff(store) == later)
+            try await expect(cutoff(store), equals: later)
         }
     }
 
@@ -140,8 +140,8 @@ extension WriteReassertionTests {
                 let arguments: [ValkeyCommand.Part] = [.integer(time), .text(kept), "600000"]
                 return try await store.run(ReassertionScripts.cutoffRequest, [key], arguments) == .integer(1)
             }
-            #expect(try await request(50, "-"))
-            #expect(try await server.ask("GET", .text(key)).text == "0 - - r50:-")
+            try await expect(request(50, "-"))
+            try await expect(server.ask("GET", .text(key)).text, equals: "0 - - r50:-")
             let id = "\(SessionID(9))"
             for (stored, time, expected) in [
                 ("40 - 5", Int64(50), "40 - 5 r50:\(id)"), ("40 \(id) - 3", 50, "40 \(id) - 3 r50:\(id)"),
@@ -150,21 +150,21 @@ extension WriteReassertionTests {
             ] {
                 try await server.ask("SET", .text(key), .text(stored))
                 _ = try await request(time, id)
-                #expect(try await server.ask("GET", .text(key)).text == expected, "\(stored)")
+                try await expect(server.ask("GET", .text(key)).text, equals: expected, "\(stored)")
             }
             // A session that the request has ended is not kept.
             for (birth, kept) in [(Int64(50), nil), (51, SessionID(8))] {
                 try await server.ask("SET", .text(key), "40 - 5 r50:\(id)")
                 try await store.setCutoff(
                     index, keeping: nil, before: SessionTime(milliseconds: 6), lifetime: .seconds(9), now: Self.start)
-                #expect(try await server.ask("GET", .text(key)).text == "40 - 6 r50:\(id)")
+                try await expect(server.ask("GET", .text(key)).text, equals: "40 - 6 r50:\(id)")
                 try await store.setCutoff(
                     index, keeping: KeptSession(id: SessionID(8), birth: birth), before: nil, lifetime: .seconds(9),
                     now: Self.start)
                 let cutoff = try await cutoff(store)
-                #expect(cutoff?.kept == kept)
-                #expect(cutoff?.request == nil)
-                #expect(cutoff?.createdBefore == SessionTime(milliseconds: 6))
+                expect(cutoff?.kept, equals: kept)
+                expect(cutoff?.request, equals: nil)
+                expect(cutoff?.createdBefore, equals: SessionTime(milliseconds: 6))
             }
         }
     }
@@ -185,7 +185,7 @@ extension WriteReassertionTests {
                 }
                 return await group.reduce(into: []) { $0.append($1) }
             }
-            #expect(results == [true, true])
+            expect(results, equals: [true, true])
             let keys = store.journal.entries().compactMap { entry -> String? in
                 switch entry.write {
                 case .cutoffRequest(let request): request.key
@@ -193,20 +193,20 @@ extension WriteReassertionTests {
                 default: nil
                 }
             }
-            #expect(
-                Set(keys) == [store.keys.cutoff(.account(7)), "\(store.keys.cutoff(.account(8))) 0 5"])
+            expect(
+                Set(keys), equals: [store.keys.cutoff(.account(7)), "\(store.keys.cutoff(.account(8))) 0 5"])
             try await replica.isDown()
             server.thaw()
             try await replica.isUp()
             // It may also have been executed; the server does not have it any more.
             try await server.ask("FLUSHALL")
             try await reassert(store, on: server)
-            let cutoff = try #require(try await cutoff(store))
-            #expect(cutoff.request != nil)
-            #expect(cutoff.request?.kept == nil && cutoff.time == 0)
+            let cutoff = try await require(cutoff(store))
+            expect(cutoff.request != nil)
+            expect(cutoff.request?.kept == nil && cutoff.time == 0)
             try await store.setCutoff(
                 .account(7), keeping: nil, before: nil, lifetime: .seconds(600), now: Self.start)
-            #expect(
+            expect(
                 !store.journal.entries().contains {
                     if case .cutoffRequest = $0.write { true } else { false }
                 })
@@ -227,7 +227,7 @@ extension WriteReassertionTests {
         let ends = (UInt64(1)...1_000).map { SessionID($0) }
         for id in ends { journal.ended(id, reason: .revoked) }
         let slots = Set(ends.map { HashSlot.slot(of: keys.session($0)) })
-        try #require(!slots.contains(HashSlot.slot(of: key)))
+        try require(!slots.contains(HashSlot.slot(of: key)))
         let sent = Mutex<[String: Int]>([:])
         await reassertion.serverReplaced([HashSlot.all]) { commands in
             commands.map { command in
@@ -242,11 +242,11 @@ extension WriteReassertionTests {
                 return .success(.integer(1))
             }
         }
-        #expect(
-            sent.withLock { $0 }
-                == ["end": WriteReassertion.commandsAtOnce, "cutoff": 1, "record": 1, "index": 1])
-        #expect(Set(journal.unrepeated.joined()) == Set(slots.map(Int.init)))
-        #expect(recorded.lines("reason", "noperm").map { $0["unwritten"] } == ["1000"])
-        #expect(recorded.lines("reason", "noperm").map { $0["cutoff"] } == ["1"])
+        expect(
+            sent.withLock { $0 },
+            equals: ["end": WriteReassertion.commandsAtOnce, "cutoff": 1, "record": 1, "index": 1])
+        expect(Set(journal.unrepeated.joined()), equals: Set(slots.map(Int.init)))
+        expect(recorded.lines("reason", "noperm").map { $0["unwritten"] }, equals: ["1000"])
+        expect(recorded.lines("reason", "noperm").map { $0["cutoff"] }, equals: ["1"])
     }
 }

@@ -41,14 +41,14 @@ struct WriteReassertionTests {
             _ = try await store.remove(id, reason: .signedOut, condition: nil, now: Self.start)
             try await server.ask("DEL", .text(store.keys.ended(id)))
             try await server.ask("RENAME", "backup", .text(key))
-            #expect(try await store.read(id) == .record(.sample()))
+            try await expect(store.read(id), equals: .record(.sample()))
             let log = RecordedLog()
             let counts = try await reassert(store, on: server, log: log)
-            #expect(try await store.read(id) == .ended(.signedOut))
-            #expect(counts[.end] == 1)
-            #expect(log.lines("end", "1").first?["message"] == "session store lost writes, which were repeated")
+            try await expect(store.read(id), equals: .ended(.signedOut))
+            expect(counts[.end], equals: 1)
+            expect(log.lines("end", "1").first?["message"], equals: "session store lost writes, which were repeated")
             // The server has them now.
-            #expect(try await reassert(store, on: server)[.end, default: 0] == 0)
+            try await expect(reassert(store, on: server)[.end, default: 0], equals: 0)
         }
     }
 
@@ -59,22 +59,22 @@ struct WriteReassertionTests {
             _ = try await store.insert(.sample())
             try await server.ask("COPY", .text(key), "backup")
             _ = try await store.lease(id, for: .seconds(30), now: Self.start)
-            #expect(try await store.replace(.sample(version: 2), fence: 1, now: Self.start) == .done)
+            try await expect(store.replace(.sample(version: 2), fence: 1, now: Self.start), equals: .done)
             try await store.release(id, fence: 1)
             try await server.ask("RENAME", "backup", .text(key))
-            #expect(try await store.read(id) == .record(.sample()))
+            try await expect(store.read(id), equals: .record(.sample()))
             let counts = try await reassert(store, on: server)
-            #expect(try await store.read(id) == .record(.sample(version: 2)))
-            #expect(counts[.update] == 1)
-            #expect(try await server.ask("HGET", .text(key), "f").text == "1")
-            #expect(try await reassert(store, on: server)[.update, default: 0] == 0)
+            try await expect(store.read(id), equals: .record(.sample(version: 2)))
+            expect(counts[.update], equals: 1)
+            try await expect(server.ask("HGET", .text(key), "f").text, equals: "1")
+            try await expect(reassert(store, on: server)[.update, default: 0], equals: 0)
             // Another gateway has saved a later version meanwhile.
             try await server.ask("HSET", .text(key), "v", "3", "d", "later")
-            #expect(try await reassert(store, on: server)[.update, default: 0] == 0)
-            #expect(try await server.ask("HGET", .text(key), "d").text == "later")
+            try await expect(reassert(store, on: server)[.update, default: 0], equals: 0)
+            try await expect(server.ask("HGET", .text(key), "d").text, equals: "later")
             // The record of another session is not touched.
             try await server.ask("HSET", .text(key), "v", "1", "k", "other")
-            #expect(try await reassert(store, on: server)[.update, default: 0] == 0)
+            try await expect(reassert(store, on: server)[.update, default: 0], equals: 0)
         }
     }
 
@@ -87,7 +87,7 @@ struct WriteReassertionTests {
             }
             // A later lease makes this save invalid.
             try await server.ask("HSET", .text(store.keys.session(SessionID(2))), "f", "2")
-            #expect(try await store.replace(.sample(2, version: 2), fence: 1, now: Self.start) == .fenced)
+            try await expect(store.replace(.sample(2, version: 2), fence: 1, now: Self.start), equals: .fenced)
             // The scripts of both fail, after the records were entered into their indexes.
             for command in ["-hmget", "-hexists"] { try await server.ask("ACL", "SETUSER", "default", .text(command)) }
             await #expect(throws: SessionStoreError(.unavailable)) {
@@ -98,10 +98,10 @@ struct WriteReassertionTests {
             let versions = store.journal.entries().compactMap { entry -> String? in
                 if case .record(let record) = entry.write { "\(record.id.value) \(record.version)" } else { nil }
             }
-            #expect(Set(versions) == ["1 2", "2 1"])
+            expect(Set(versions), equals: ["1 2", "2 1"])
             let counts = try await reassert(store, on: server)
-            #expect(counts[.update] == 1)
-            #expect(try await store.read(id) == .record(.sample(version: 2)))
+            expect(counts[.update], equals: 1)
+            try await expect(store.read(id), equals: .record(.sample(version: 2)))
         }
     }
 
@@ -113,13 +113,13 @@ struct WriteReassertionTests {
             _ = try await store.insert(record)
             try await server.ask("FLUSHALL")
             let counts = try await reassert(store, on: server)
-            #expect(try await store.read(id) == .record(record))
-            #expect(try await store.records(in: .account(7), now: Self.start) == [record.listed])
-            #expect(try await store.records(in: .providerSession(5), now: Self.start) == [record.listed])
-            #expect(counts[.insert] == 1)
-            #expect(counts[.index] == 2)
-            #expect(counts[.update, default: 0] == 0)
-            #expect((1_100_000...1_200_000).contains(try await server.lifetime(of: store.keys.session(id))))
+            try await expect(store.read(id), equals: .record(record))
+            try await expect(store.records(in: .account(7), now: Self.start), equals: [record.listed])
+            try await expect(store.records(in: .providerSession(5), now: Self.start), equals: [record.listed])
+            expect(counts[.insert], equals: 1)
+            expect(counts[.index], equals: 2)
+            expect(counts[.update, default: 0], equals: 0)
+            expect((1_100_000...1_200_000).contains(try await server.lifetime(of: store.keys.session(id))))
         }
     }
 
@@ -130,13 +130,13 @@ struct WriteReassertionTests {
             _ = try await store.insert(.sample())
             try await server.ask("COPY", .text(store.keys.session(id)), "backup")
             _ = try await store.insert(.sample(2))
-            #expect(try await store.setMark(mark, to: Self.start.wallTime, lifetime: .seconds(600), now: Self.start))
+            try await expect(store.setMark(mark, to: Self.start.wallTime, lifetime: .seconds(600), now: Self.start))
             try await store.setCutoff(
                 .account(8), keeping: KeptSession(id: SessionID(9), birth: 1), before: nil, lifetime: .seconds(600),
                 now: Self.start)
             let cutoffs = try await store.cutoffs([.account(8)], now: Self.start)
-            #expect(try await store.lease(id, for: .seconds(30), now: Self.start).lease != nil)
-            #expect(try await store.replace(.sample(version: 2), fence: 1, now: Self.start) == .done)
+            try await expect(store.lease(id, for: .seconds(30), now: Self.start).lease != nil)
+            try await expect(store.replace(.sample(version: 2), fence: 1, now: Self.start), equals: .done)
             try await server.ask("RENAME", "backup", .text(store.keys.session(id)))
             for key in [
                 store.keys.session(SessionID(2)), store.keys.sessions(of: 7), store.keys.lease(id),
@@ -145,12 +145,12 @@ struct WriteReassertionTests {
             try await server.ask("CONFIG", "SET", "maxmemory", "1")
             let counts = try await reassert(store, on: server)
             let kinds: [ReassertedWrite] = [.update, .insert, .lease, .mark, .cutoff]
-            for kind in kinds { #expect(counts[kind] == 1, "\(kind)") }
-            #expect(counts[.index] == 2)
-            #expect(try await store.read(id) == .record(.sample(version: 2)))
-            #expect(try await store.read(SessionID(2)) == .record(.sample(2)))
+            for kind in kinds { expect(counts[kind], equals: 1, "\(kind)") }
+            expect(counts[.index], equals: 2)
+            try await expect(store.read(id), equals: .record(.sample(version: 2)))
+            try await expect(store.read(SessionID(2)), equals: .record(.sample(2)))
             #expect(cutoffs.first??.time ?? 0 > 0)
-            #expect(try await store.cutoffs([.account(8)], now: Self.start) == cutoffs)
+            try await expect(store.cutoffs([.account(8)], now: Self.start), equals: cutoffs)
         }
     }
 
@@ -162,8 +162,8 @@ struct WriteReassertionTests {
             for order in [[a, b], [b, a]] {
                 try await server.ask("FLUSHALL")
                 for gateway in order { try await reassert(gateway.records, on: server) }
-                #expect(try await a.records.read(id) == .ended(.revoked))
-                #expect(try await server.ask("EXISTS", .text(a.records.keys.session(id))) == .integer(0))
+                try await expect(a.records.read(id), equals: .ended(.revoked))
+                try await expect(server.ask("EXISTS", .text(a.records.keys.session(id))), equals: .integer(0))
             }
         }
     }
@@ -173,20 +173,20 @@ struct WriteReassertionTests {
         try await withReplicas { a, b, server in
             _ = try await a.records.insert(.sample())
             let lease = try await a.records.lease(id, for: .seconds(30), now: Self.start)
-            #expect(lease == .acquired(RefreshLease(fence: 1)))
+            expect(lease, equals: .acquired(RefreshLease(fence: 1)))
             try await server.ask("FLUSHALL")
             let counts = try await reassert(a.records, on: server)
-            #expect(counts[.lease] == 1)
-            #expect(try await b.records.lease(id, for: .seconds(30), now: Self.start) == .heldByOther)
-            #expect(try await a.records.replace(.sample(version: 2), fence: 1, now: Self.start) == .done)
-            #expect(try await reassert(a.records, on: server)[.lease, default: 0] == 0)
+            expect(counts[.lease], equals: 1)
+            try await expect(b.records.lease(id, for: .seconds(30), now: Self.start), equals: .heldByOther)
+            try await expect(a.records.replace(.sample(version: 2), fence: 1, now: Self.start), equals: .done)
+            try await expect(reassert(a.records, on: server)[.lease, default: 0], equals: 0)
             // A later lease of another gateway stays.
             try await server.ask("DEL", .text(a.records.keys.lease(id)))
-            #expect(
-                try await b.records.lease(id, for: .seconds(30), now: Self.start)
-                    == .acquired(RefreshLease(fence: 2)))
-            #expect(try await reassert(a.records, on: server)[.lease, default: 0] == 0)
-            #expect(try await server.ask("GET", .text(a.records.keys.lease(id))).text == "2")
+            try await expect(
+                b.records.lease(id, for: .seconds(30), now: Self.start),
+                equals: .acquired(RefreshLease(fence: 2)))
+            try await expect(reassert(a.records, on: server)[.lease, default: 0], equals: 0)
+            try await expect(server.ask("GET", .text(a.records.keys.lease(id))).text, equals: "2")
         }
     }
 
@@ -195,23 +195,23 @@ struct WriteReassertionTests {
         try await withValkeyStore { store, server in
             let mark = MarkKey(.endedAtProvider, hash: 1)
             let time = WallTime(milliseconds: 1_000)
-            #expect(try await store.setMark(mark, to: time, lifetime: .seconds(600), now: Self.start))
-            let cutoff = try #require(
+            try await expect(store.setMark(mark, to: time, lifetime: .seconds(600), now: Self.start))
+            let cutoff = try require(
                 JournaledCutoff(key: "cloakroom:{a1}:cutoff", stored: "70 00ff -", lifetime: .seconds(600)))
             store.journal.cutoffSet(cutoff)
             let counts = try await reassert(store, on: server)
-            #expect(counts[.mark, default: 0] == 0)
-            #expect(counts[.cutoff] == 1)
-            #expect(try await server.ask("GET", .text(cutoff.key)).text == "70 00ff -")
+            expect(counts[.mark, default: 0], equals: 0)
+            expect(counts[.cutoff], equals: 1)
+            try await expect(server.ask("GET", .text(cutoff.key)).text, equals: "70 00ff -")
             try await server.ask("DEL", .text(store.keys.mark(mark)))
             try await server.ask("SET", .text(cutoff.key), "80 - 5")
             let again = try await reassert(store, on: server)
-            #expect(again[.mark] == 1)
-            #expect(again[.cutoff, default: 0] == 0)
-            #expect(try await store.latestMark([mark], now: Self.start) == time)
-            #expect(try await server.ask("GET", .text(cutoff.key)).text == "80 - 5")
+            expect(again[.mark], equals: 1)
+            expect(again[.cutoff, default: 0], equals: 0)
+            try await expect(store.latestMark([mark], now: Self.start), equals: time)
+            try await expect(server.ask("GET", .text(cutoff.key)).text, equals: "80 - 5")
             try await server.ask("SET", .text(store.keys.mark(mark)), "2000")
-            #expect(try await reassert(store, on: server)[.mark, default: 0] == 0)
+            try await expect(reassert(store, on: server)[.mark, default: 0], equals: 0)
         }
     }
 
@@ -222,9 +222,9 @@ struct WriteReassertionTests {
             try await server.ask("FLUSHALL")
             let slot = Int(HashSlot.slot(of: store.keys.session(SessionID(2))))
             let counts = try await reassert(store, on: server, slots: [0..<1, slot..<(slot + 1)])
-            #expect(counts[.insert] == 1)
-            #expect(try await store.read(SessionID(2)) == .record(.sample(2)))
-            #expect(try await store.read(SessionID(1)) == .none)
+            expect(counts[.insert], equals: 1)
+            try await expect(store.read(SessionID(2)), equals: .record(.sample(2)))
+            try await expect(store.read(SessionID(1)), equals: .none)
         }
     }
 
@@ -236,9 +236,9 @@ struct WriteReassertionTests {
             }
             try await server.ask("SCRIPT", "FLUSH")
             let counts = try await reassert(store, on: server)
-            #expect(counts[.end] == 700)
-            #expect(try await store.read(SessionID(1)) == .ended(.revoked))
-            #expect(try await store.read(SessionID(700)) == .ended(.revoked))
+            expect(counts[.end], equals: 700)
+            try await expect(store.read(SessionID(1)), equals: .ended(.revoked))
+            try await expect(store.read(SessionID(700)), equals: .ended(.revoked))
         }
     }
 
@@ -268,7 +268,7 @@ struct WriteReassertionTests {
             }
         }
         // Each end once, and each record with its index. If each slot visited all writes, there would be 300 million.
-        #expect(sent.withLock { $0 } == Int(count) + Int(count) / 10)
+        expect(sent.withLock { $0 }, equals: Int(count) + Int(count) / 10)
         #expect(ContinuousClock.now - start < .seconds(60))
     }
 
@@ -284,9 +284,9 @@ struct WriteReassertionTests {
             calls.withLock { $0 += 1 }
             return commands.map { _ in .failure(.disconnected) }
         }
-        #expect(calls.withLock { $0 } == 1)
-        #expect(log.lines("unwritten", "700").first?["level"] == "warning")
-        #expect(journal.entries().count == 700)
+        expect(calls.withLock { $0 }, equals: 1)
+        expect(log.lines("unwritten", "700").first?["level"], equals: "warning")
+        expect(journal.entries().count, equals: 700)
     }
 
     @Test("A gateway repeats its writes by itself when the server restarts without its data")
@@ -298,11 +298,11 @@ struct WriteReassertionTests {
             try await gateway.isDown()
             try await server.start()
             try await gateway.isUp()
-            #expect(try await gateway.records.read(id) == .ended(.signedOut))
-            #expect(try await gateway.records.read(SessionID(2)) == .record(.sample(2)))
-            #expect(try await gateway.records.records(in: .account(7), now: Self.start).count == 2)
+            try await expect(gateway.records.read(id), equals: .ended(.signedOut))
+            try await expect(gateway.records.read(SessionID(2)), equals: .record(.sample(2)))
+            try await expect(gateway.records.records(in: .account(7), now: Self.start).count, equals: 2)
             let line = gateway.log.lines("message", "session store lost writes, which were repeated").first
-            #expect(line?["insert"] == "2")
+            expect(line?["insert"], equals: "2")
         }
     }
 
@@ -321,19 +321,19 @@ struct WriteReassertionTests {
                 // From now on the replica gets no more writes.
                 try await replica.ask("REPLICAOF", "NO", "ONE")
                 _ = try await gateway.records.remove(id, reason: .revoked, condition: nil, now: Self.start)
-                #expect(
-                    try await gateway.records.replace(.sample(2, version: 2), fence: nil, now: Self.start) == .done)
+                try await expect(
+                    gateway.records.replace(.sample(2, version: 2), fence: nil, now: Self.start), equals: .done)
                 _ = try await gateway.records.insert(.sample(3))
                 await primary.kill()
                 let promoted = try await Replica.up(replica)
-                #expect(try await promoted.records.read(id) == .record(.sample()))
+                try await expect(promoted.records.read(id), equals: .record(.sample()))
                 let counts = try await reassert(gateway.records, on: replica)
-                #expect(counts[.end] == 1)
-                #expect(counts[.update] == 1)
-                #expect(counts[.insert] == 1)
-                #expect(try await promoted.records.read(id) == .ended(.revoked))
-                #expect(try await promoted.records.read(SessionID(2)) == .record(.sample(2, version: 2)))
-                #expect(try await promoted.records.read(SessionID(3)) == .record(.sample(3)))
+                expect(counts[.end], equals: 1)
+                expect(counts[.update], equals: 1)
+                expect(counts[.insert], equals: 1)
+                try await expect(promoted.records.read(id), equals: .ended(.revoked))
+                try await expect(promoted.records.read(SessionID(2)), equals: .record(.sample(2, version: 2)))
+                try await expect(promoted.records.read(SessionID(3)), equals: .record(.sample(3)))
                 await gateway.stop()
                 await promoted.stop()
             }

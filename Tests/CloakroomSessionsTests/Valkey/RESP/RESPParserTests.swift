@@ -1,4 +1,5 @@
 import NIOCore
+import TestSupport
 import Testing
 
 @testable import CloakroomSessions
@@ -39,13 +40,13 @@ struct RESPParserTests {
 
     @Test("All types are parsed, and attributes are skipped")
     func types() throws {
-        #expect(try parse(Self.everything) == Self.all)
+        try expect(parse(Self.everything), equals: Self.all)
     }
 
     @Test("The segmentation of the bytes makes no difference")
     func cuts() throws {
         for cut in 0...Self.everything.utf8.count {
-            #expect(try parse(Self.everything, cutAt: cut) == Self.all, "cut at \(cut)")
+            try expect(parse(Self.everything, cutAt: cut), equals: Self.all, "cut at \(cut)")
         }
     }
 
@@ -66,7 +67,7 @@ struct RESPParserTests {
 
     @Test("Parsing byte by byte gives the same values")
     func bytes() {
-        #expect(Self.count(Self.everything.utf8.map { [$0] }) == Self.all.count)
+        expect(Self.count(Self.everything.utf8.map { [$0] }), equals: Self.all.count)
     }
 
     @Test(
@@ -99,9 +100,10 @@ struct RESPParserTests {
         var limits = RESPLimits()
         limits.members = 4
         limits.bytes = 4
-        #expect(try parse("*2\r\n*2\r\n:1\r\n:2\r\n:3\r\n*4\r\n:1\r\n:1\r\n:1\r\n:1\r\n", limits: limits).count == 2)
+        try expect(
+            parse("*2\r\n*2\r\n:1\r\n:2\r\n:3\r\n*4\r\n:1\r\n:1\r\n:1\r\n:1\r\n", limits: limits).count, equals: 2)
         #expect(throws: RESPProtocolError.tooMany) { try parse("*2\r\n*3\r\n", limits: limits) }
-        #expect(try parse("$4\r\nabcd\r\n$4\r\nabcd\r\n", limits: limits).count == 2)
+        try expect(parse("$4\r\nabcd\r\n$4\r\nabcd\r\n", limits: limits).count, equals: 2)
         #expect(throws: RESPProtocolError.tooLong) {
             try parse("*2\r\n$3\r\nabc\r\n$2\r\nab\r\n", limits: limits)
         }
@@ -111,19 +113,19 @@ struct RESPParserTests {
     func scriptErrors() {
         let line =
             "ERR Error running script (call to f_ab12): @user_script:1: @user_script: 1: -OOM command not allowed when used"
-        #expect(RESPError(line: line).code == "OOM")
-        #expect(RESPError(line: "ERR -x").code == "ERR")
-        #expect(RESPError(line: "").code == "ERR")
-        #expect(RESPError(line: "READONLY You can't").code == "READONLY")
+        expect(RESPError(line: line).code, equals: "OOM")
+        expect(RESPError(line: "ERR -x").code, equals: "ERR")
+        expect(RESPError(line: "").code, equals: "ERR")
+        expect(RESPError(line: "READONLY You can't").code, equals: "READONLY")
     }
 
     @Test("A code is a short word in capital letters, because it is logged and printed")
     func codes() {
         let long = String(repeating: "A", count: 33)
         for word in ["\u{1b}[31mRED", "OOM\u{7}", "OOM\nstore", "err", "ÄRGER", long, "A-B"] {
-            #expect(RESPError(line: word + " text").code == "UNKNOWN", "\(word)")
+            expect(RESPError(line: word + " text").code, equals: "UNKNOWN", "\(word)")
         }
-        #expect(RESPError(line: "ERR Error running script: -\u{1b}[31mRED x").code == "UNKNOWN")
-        #expect(RESPError(line: String(long.dropLast()) + " text").code == String(long.dropLast()))
+        expect(RESPError(line: "ERR Error running script: -\u{1b}[31mRED x").code, equals: "UNKNOWN")
+        expect(RESPError(line: String(long.dropLast()) + " text").code, equals: String(long.dropLast()))
     }
 }

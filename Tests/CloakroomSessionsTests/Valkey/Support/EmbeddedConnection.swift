@@ -1,5 +1,6 @@
 import NIOCore
 import NIOEmbedded
+import TestSupport
 import Testing
 
 @testable import CloakroomSessions
@@ -19,7 +20,7 @@ struct EmbeddedConnection {
         handler = ValkeyConnectionHandler(timeout: timeout, disconnectCodes: ["READONLY"], closed: promise)
         try channel.pipeline.syncOperations.addHandler(handler)
         try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
-        if let delegate { #expect(handler.activate(to: delegate)) }
+        if let delegate { expect(handler.activate(to: delegate)) }
     }
 
     /// The reason, if the connection has ended.

@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @testable import CloakroomTelemetry
@@ -9,22 +10,22 @@ struct ExportRetryPolicyTests {
     func doubling() {
         let backOff = ExportRetryPolicy()
         let longest = (1...7).map { backOff.pause(afterAttempt: $0, retryAfter: nil, random: 0) }
-        #expect(longest == [1, 2, 4, 8, 16, 30, 30].map { .seconds($0) })
+        expect(longest, equals: [1, 2, 4, 8, 16, 30, 30].map { .seconds($0) })
         for (attempt, seconds) in zip(1..., [0.5, 1, 2, 4, 8, 15, 15]) {
             let shortest = backOff.pause(afterAttempt: attempt, retryAfter: nil, random: .max)
-            #expect(shortest.map { $0 - .seconds(seconds) <= .nanoseconds(1) } == true)
-            #expect(shortest.map { $0 >= .seconds(seconds) } == true)
+            expect(shortest.map { $0 - .seconds(seconds) <= .nanoseconds(1) }, equals: true)
+            expect(shortest.map { $0 >= .seconds(seconds) }, equals: true)
         }
-        #expect(backOff.pause(afterAttempt: 8, retryAfter: nil, random: .max) == nil)
-        #expect(backOff.pause(afterAttempt: 8, retryAfter: .zero, random: .max) == nil)
+        expect(backOff.pause(afterAttempt: 8, retryAfter: nil, random: .max), equals: nil)
+        expect(backOff.pause(afterAttempt: 8, retryAfter: .zero, random: .max), equals: nil)
     }
 
     @Test("A delay requested by the collector is a lower bound, and is itself limited")
     func askedFor() {
         let backOff = ExportRetryPolicy()
-        #expect(backOff.pause(afterAttempt: 1, retryAfter: .seconds(20), random: 0) == .seconds(20))
-        #expect(backOff.pause(afterAttempt: 5, retryAfter: .seconds(2), random: 0) == .seconds(16))
-        #expect(backOff.pause(afterAttempt: 1, retryAfter: .seconds(86_400), random: 0) == .seconds(60))
+        expect(backOff.pause(afterAttempt: 1, retryAfter: .seconds(20), random: 0), equals: .seconds(20))
+        expect(backOff.pause(afterAttempt: 5, retryAfter: .seconds(2), random: 0), equals: .seconds(16))
+        expect(backOff.pause(afterAttempt: 1, retryAfter: .seconds(86_400), random: 0), equals: .seconds(60))
     }
 
     @Test(
@@ -35,7 +36,7 @@ struct ExportRetryPolicyTests {
             ("Thu, 01 Jan 1970 00:00:00 GMT", 0), ("Mon, 07 Nov 1994 08:49:20 GMT", 86_400),
         ] as [(String, Int)])
     func retryAfter(text: String, seconds: Int) {
-        #expect(RetryAfter.read(text, now: WallTime(seconds: 784_111_760)) == .seconds(seconds))
+        expect(RetryAfter.read(text, now: WallTime(seconds: 784_111_760)), equals: .seconds(seconds))
     }
 
     @Test(
@@ -47,21 +48,21 @@ struct ExportRetryPolicyTests {
             "5\u{301}", "٣", "1²",
         ])
     func unreadable(text: String) {
-        #expect(RetryAfter.read(text, now: WallTime(seconds: 0)) == nil)
+        expect(RetryAfter.read(text, now: WallTime(seconds: 0)), equals: nil)
     }
 
     @Test("Damaged responses count no rejected spans")
     func damagedResponses() {
-        #expect(OTLPResponse.rejectedSpans([]) == 0)
-        #expect(OTLPResponse.rejectedSpans([0x0a, 0x02, 0x08, 0x05]) == 5)
+        expect(OTLPResponse.rejectedSpans([]), equals: 0)
+        expect(OTLPResponse.rejectedSpans([0x0a, 0x02, 0x08, 0x05]), equals: 5)
         // Unknown fields are skipped, whatever their type.
         let unknown: [UInt8] = [0x10, 0x81, 0x01, 0x19, 1, 2, 3, 4, 5, 6, 7, 8, 0x25, 1, 2, 3, 4, 0x32, 0x01, 0xff]
-        #expect(OTLPResponse.rejectedSpans(unknown + [0x0a, 0x04, 0x12, 0x00, 0x08, 0x05]) == 5)
+        expect(OTLPResponse.rejectedSpans(unknown + [0x0a, 0x04, 0x12, 0x00, 0x08, 0x05]), equals: 5)
         let damaged: [[UInt8]] = [
             [0x0a], [0x0a, 0x05, 0x08], [0x0a, 0x01, 0x08], [0x0b, 0x00], [0xff], Array(repeating: 0xff, count: 20),
             [0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01], [0x19, 0x00], [0x25, 0x00],
             [0x0a, 0x0b, 0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01],
         ]
-        for response in damaged { #expect(OTLPResponse.rejectedSpans(response) == 0) }
+        for response in damaged { expect(OTLPResponse.rejectedSpans(response), equals: 0) }
     }
 }

@@ -15,13 +15,13 @@ struct OTLPDeliveryTests {
                 }
             }
             tested.export("a")
-            let batch = try #require(try await tested.run { try await receiver.receives(requests: 1) }.first)
-            #expect(batch.path == "/v1/traces")
-            #expect(batch.headers["content-type"] == "application/x-protobuf")
-            #expect(batch.headers["user-agent"] == "cloakroom/1.2.3")
-            #expect(batch.headers["x-key"] == "k3y")
-            #expect(batch.headers["traceparent"] == nil)
-            #expect(batch.headers["transfer-encoding"] == nil)
+            let batch = try await require(tested.run { try await receiver.receives(requests: 1) }.first)
+            expect(batch.path, equals: "/v1/traces")
+            expect(batch.headers["content-type"], equals: "application/x-protobuf")
+            expect(batch.headers["user-agent"], equals: "cloakroom/1.2.3")
+            expect(batch.headers["x-key"], equals: "k3y")
+            expect(batch.headers["traceparent"], equals: nil)
+            expect(batch.headers["transfer-encoding"], equals: nil)
         }
     }
 
@@ -34,11 +34,11 @@ struct OTLPDeliveryTests {
             }
             tested.export(10)
             try await tested.run { () async throws in
-                #expect(try await receiver.receives(requests: 2).sizes == [4, 4])
+                try await expect(receiver.receives(requests: 2).sizes, equals: [4, 4])
                 tested.export("last", "but one")
-                #expect(try await receiver.receives(requests: 3).sizes == [4, 4, 4])
+                try await expect(receiver.receives(requests: 3).sizes, equals: [4, 4, 4])
             }
-            #expect(tested.dropped.value == 0)
+            expect(tested.dropped.value, equals: 0)
         }
     }
 
@@ -48,9 +48,9 @@ struct OTLPDeliveryTests {
             let tested = ExporterFixture(port: receiver.port)
             try await tested.run { () async throws in
                 tested.export("a")
-                #expect(try await receiver.receives(requests: 1).names == ["a"])
+                try await expect(receiver.receives(requests: 1).names, equals: ["a"])
                 tested.export("b")
-                #expect(try await receiver.receives(requests: 2).names == ["a", "b"])
+                try await expect(receiver.receives(requests: 2).names, equals: ["a", "b"])
             }
         }
     }
@@ -61,10 +61,10 @@ struct OTLPDeliveryTests {
             let tested = ExporterFixture(port: receiver.port)
             tested.export("a", "b")
             let batches = try await tested.run { try await receiver.receives(requests: 3) }
-            #expect(batches.map { $0.spans.map(\.name) } == [["a", "b"], ["a", "b"], ["a", "b"]])
-            #expect(tested.dropped.value == 0)
+            expect(batches.map { $0.spans.map(\.name) }, equals: [["a", "b"], ["a", "b"], ["a", "b"]])
+            expect(tested.dropped.value, equals: 0)
             // Repeated failures of the same kind log one line.
-            #expect(tested.log.lines("reason", "\(status)").count == 1)
+            expect(tested.log.lines("reason", "\(status)").count, equals: 1)
         }
     }
 
@@ -90,11 +90,11 @@ struct OTLPDeliveryTests {
             try await tested.run { () async throws in
                 try await eventually("the batch is dropped") { tested.dropped.value == 3 }
                 tested.export("d")
-                #expect(try await receiver.receives(requests: 2).names == ["a", "b", "c", "d"])
+                try await expect(receiver.receives(requests: 2).names, equals: ["a", "b", "c", "d"])
             }
-            #expect(tested.dropped.value == 3)
-            #expect(tested.log.lines("reason", "\(status)").map { $0["count"] } == ["3"])
-            #expect(!"\(tested.log.all)".contains("k3y"))
+            expect(tested.dropped.value, equals: 3)
+            expect(tested.log.lines("reason", "\(status)").map { $0["count"] }, equals: ["3"])
+            expect(!"\(tested.log.all)".contains("k3y"))
         }
     }
 
@@ -109,7 +109,7 @@ struct OTLPDeliveryTests {
                 // At most the number of spans in the batch, whatever the collector reports.
                 try await eventually("one is counted") { tested.dropped.value == 3 }
             }
-            #expect(try await receiver.receives(requests: 2).names == ["a", "b", "c", "d"])
+            try await expect(receiver.receives(requests: 2).names, equals: ["a", "b", "c", "d"])
         }
     }
 
@@ -119,10 +119,10 @@ struct OTLPDeliveryTests {
             let tested = ExporterFixture(port: receiver.port) { $0.timeout = .seconds(4) }
             tested.export("a")
             try await tested.run { () async throws in
-                #expect(try await receiver.receives(requests: 2).names == ["a", "a"])
+                try await expect(receiver.receives(requests: 2).names, equals: ["a", "a"])
             }
-            #expect(tested.dropped.value == 0)
-            #expect(tested.log.lines("reason", "timeout").count == 1)
+            expect(tested.dropped.value, equals: 0)
+            expect(tested.log.lines("reason", "timeout").count, equals: 1)
         }
     }
 
@@ -135,11 +135,11 @@ struct OTLPDeliveryTests {
                 _ = try await receiver.receives(requests: 1)
                 tested.export("b")
                 // One batch at a time: the second is sent only after the first has completed.
-                #expect(try await receiver.receives(requests: 2).names == ["a", "b"])
+                try await expect(receiver.receives(requests: 2).names, equals: ["a", "b"])
             }
-            #expect(try await receiver.receives(requests: 2).names == ["a", "b"])
-            #expect(tested.dropped.value == 0)
-            #expect(tested.log.lines("reason", "timeout").isEmpty)
+            try await expect(receiver.receives(requests: 2).names, equals: ["a", "b"])
+            expect(tested.dropped.value, equals: 0)
+            expect(empty: tested.log.lines("reason", "timeout"))
         }
     }
 
@@ -152,16 +152,16 @@ struct OTLPDeliveryTests {
                 _ = try await receiver.receives(requests: 1)
                 // The collector sends no response before it is released, so a return from here did not wait for it.
                 tested.export(20_000)
-                #expect(tested.exporter.waitingCount == 8)
-                #expect(tested.dropped.value == 19_992)
+                expect(tested.exporter.waitingCount, equals: 8)
+                expect(tested.dropped.value, equals: 19_992)
                 try receiver.release()
                 let batches = try await receiver.receives(requests: 3)
-                #expect(batches.names == (0..<4).map { "\($0)" } + (0..<8).map { "\($0)" })
+                expect(batches.names, equals: (0..<4).map { "\($0)" } + (0..<8).map { "\($0)" })
                 tested.export("afterwards")
-                #expect(try await receiver.receives(requests: 4).names.last == "afterwards")
+                try await expect(receiver.receives(requests: 4).names.last, equals: "afterwards")
             }
-            #expect(tested.dropped.value == 19_992)
-            #expect(tested.exporter.waitingCount == 0)
+            expect(tested.dropped.value, equals: 19_992)
+            expect(tested.exporter.waitingCount, equals: 0)
         }
     }
 
@@ -174,13 +174,13 @@ struct OTLPDeliveryTests {
             try await eventually("the first batch is being sent") { tested.exporter.waitingCount == 0 }
             tested.export(10)
             try await eventually("the failure is logged once") { tested.log.lines("reason", "connection").count == 1 }
-            #expect(tested.exporter.waitingCount == 8)
-            #expect(tested.dropped.value == 2)
+            expect(tested.exporter.waitingCount, equals: 8)
+            expect(tested.dropped.value, equals: 2)
             try await OTLPReceiver.run(port: port) { receiver async throws in
-                #expect(try await receiver.receives(requests: 3).names.count == 12)
+                try await expect(receiver.receives(requests: 3).names.count, equals: 12)
             }
         }
-        #expect(tested.dropped.value == 2)
+        expect(tested.dropped.value, equals: 2)
     }
 
     @Test("A batch is dropped after the maximum number of attempts")
@@ -192,7 +192,7 @@ struct OTLPDeliveryTests {
                 tested.export("a", "b")
                 try await eventually("the batch is dropped") { tested.dropped.value == 2 }
                 tested.export("c")
-                #expect(try await receiver.receives(requests: 4).names == ["a", "b", "a", "b", "a", "b", "c"])
+                try await expect(receiver.receives(requests: 4).names, equals: ["a", "b", "a", "b", "a", "b", "c"])
             }
         }
     }
@@ -204,6 +204,6 @@ struct OTLPDeliveryTests {
             tested.export("a")
             try await eventually("the span is dropped") { tested.dropped.value == 1 }
         }
-        #expect(tested.log.lines("reason", "configuration").count == 1)
+        expect(tested.log.lines("reason", "configuration").count, equals: 1)
     }
 }

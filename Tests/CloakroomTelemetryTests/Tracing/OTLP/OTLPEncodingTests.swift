@@ -37,23 +37,23 @@ struct OTLPEncodingTests {
         span.droppedEvents = 2
         span.droppedLinks = 300
         let decoded = try await decoded(span)
-        #expect(
-            decoded
-                == OTLPReceiver.Span(
-                    name: "GET “video”", kind: "server", traceID: "0102030405060708090a0b0c0d0e0f10",
-                    spanID: "1112131415161718", parentID: "fffefdfcfbfaf9f8", traceState: "vendor=1,other=2",
-                    // The flags of the trace, and the bits for a remote parent.
-                    flags: 0x303, start: 1_700_000_000_123_456_789, end: 1_700_000_000_987_654_321,
-                    attributes: [
-                        "int32": "int -5", "int64": "int 9223372036854775807", "least": "int -9223372036854775808",
-                        "zero": "int 0", "double": "double 0.5", "infinity": "double -inf", "yes": "bool True",
-                        "no": "bool False", "string": "string é", "empty": "string ", "words": "string spoken",
-                        "int32s": "[int 1, int -1]", "int64s": "[int 300]", "doubles": "[double 1.5, double 0.0]",
-                        "bools": "[bool True, bool False]", "strings": "[string a, string ]", "none": "[]",
-                        "wordss": "[string w]", "long": "string " + String(repeating: "x", count: 300),
-                    ],
-                    status: "error", events: ["retry 77 {'reason': 'string reset'}"],
-                    links: ["000000000000000000000000000000ab-00000000000000cd-1"], dropped: [0, 2, 300]))
+        expect(
+            decoded,
+            equals: OTLPReceiver.Span(
+                name: "GET “video”", kind: "server", traceID: "0102030405060708090a0b0c0d0e0f10",
+                spanID: "1112131415161718", parentID: "fffefdfcfbfaf9f8", traceState: "vendor=1,other=2",
+                // The flags of the trace, and the bits for a remote parent.
+                flags: 0x303, start: 1_700_000_000_123_456_789, end: 1_700_000_000_987_654_321,
+                attributes: [
+                    "int32": "int -5", "int64": "int 9223372036854775807", "least": "int -9223372036854775808",
+                    "zero": "int 0", "double": "double 0.5", "infinity": "double -inf", "yes": "bool True",
+                    "no": "bool False", "string": "string é", "empty": "string ", "words": "string spoken",
+                    "int32s": "[int 1, int -1]", "int64s": "[int 300]", "doubles": "[double 1.5, double 0.0]",
+                    "bools": "[bool True, bool False]", "strings": "[string a, string ]", "none": "[]",
+                    "wordss": "[string w]", "long": "string " + String(repeating: "x", count: 300),
+                ],
+                status: "error", events: ["retry 77 {'reason': 'string reset'}"],
+                links: ["000000000000000000000000000000ab-00000000000000cd-1"], dropped: [0, 2, 300]))
     }
 
     @Test("A span with only a name has no parent, no status and no end before its start")
@@ -61,13 +61,13 @@ struct OTLPEncodingTests {
         var span = ExporterFixture.span("least")
         span.startNanoseconds = 9
         let decoded = try await decoded(span)
-        #expect(decoded.parentID == "")
-        #expect(decoded.status == "unset")
-        #expect(decoded.start == 9)
-        #expect(decoded.end == 9)
-        #expect(decoded.flags == 0x101)
-        #expect(decoded.dropped == [0, 0, 0])
-        #expect(decoded.attributes.isEmpty && decoded.events.isEmpty && decoded.links.isEmpty)
+        expect(decoded.parentID, equals: "")
+        expect(decoded.status, equals: "unset")
+        expect(decoded.start, equals: 9)
+        expect(decoded.end, equals: 9)
+        expect(decoded.flags, equals: 0x101)
+        expect(decoded.dropped, equals: [0, 0, 0])
+        expect(decoded.attributes.isEmpty && decoded.events.isEmpty && decoded.links.isEmpty)
     }
 
     @Test("Every kind and both statuses have their numbers")
@@ -80,8 +80,8 @@ struct OTLPEncodingTests {
             span.kind = kind
             span.status = SpanStatus(code: .ok)
             let decoded = try await decoded(span)
-            #expect(decoded.kind == name)
-            #expect(decoded.status == "ok")
+            expect(decoded.kind, equals: name)
+            expect(decoded.status, equals: "ok")
         }
     }
 
@@ -96,14 +96,14 @@ struct OTLPEncodingTests {
                 tracer.withSpan("inner", ofKind: .client) { _ in }
             }
             let spans = try await tested.run { try await receiver.receives(requests: 1) }.flatMap(\.spans)
-            try #require(spans.map(\.name) == ["inner", "outer"])
-            #expect(spans[0].parentID == spans[1].spanID)
-            #expect(spans[0].traceID == spans[1].traceID)
-            #expect(spans[0].spanID != spans[1].spanID)
+            try require(spans.map(\.name) == ["inner", "outer"])
+            expect(spans[0].parentID, equals: spans[1].spanID)
+            expect(spans[0].traceID, equals: spans[1].traceID)
+            expect(spans[0].spanID != spans[1].spanID)
             // A client span's parent is local to this process.
-            #expect(spans[0].flags == 0x103)
-            #expect(spans[1].parentID == "")
-            #expect(spans[1].dropped == [0, 2, 1])
+            expect(spans[0].flags, equals: 0x103)
+            expect(spans[1].parentID, equals: "")
+            expect(spans[1].dropped, equals: [0, 2, 1])
         }
     }
 
@@ -111,15 +111,15 @@ struct OTLPEncodingTests {
         "The resource names the service, the process and the SDK; configured attributes override detected ones")
     func resource() async throws {
         let found = try await batch(attributes: []).resource
-        #expect(found["service.name"] == "string gateway")
-        #expect(found["service.version"] == "string 1.2.3")
-        #expect(found["telemetry.sdk.name"] == "string cloakroom")
-        #expect(found["telemetry.sdk.language"] == "string swift")
-        #expect(found["telemetry.sdk.version"] == "string 1.2.3")
-        #expect(found["process.pid"] == "int \(ProcessInfo.processInfo.processIdentifier)")
-        #expect(found["host.name"] == "string \(ProcessInfo.processInfo.hostName)")
-        let instance = try #require(found["service.instance.id"]?.dropFirst("string ".count))
-        #expect(UUID(uuidString: String(instance)) != nil)
+        expect(found["service.name"], equals: "string gateway")
+        expect(found["service.version"], equals: "string 1.2.3")
+        expect(found["telemetry.sdk.name"], equals: "string cloakroom")
+        expect(found["telemetry.sdk.language"], equals: "string swift")
+        expect(found["telemetry.sdk.version"], equals: "string 1.2.3")
+        expect(found["process.pid"], equals: "int \(ProcessInfo.processInfo.processIdentifier)")
+        expect(found["host.name"], equals: "string \(ProcessInfo.processInfo.hostName)")
+        let instance = try require(found["service.instance.id"]?.dropFirst("string ".count))
+        expect(UUID(uuidString: String(instance)) != nil)
 
         let given = try await batch(
             attributes: [
@@ -127,11 +127,11 @@ struct OTLPEncodingTests {
                 .init(name: "host.name", value: "second"), .init(name: "service.name", value: "other"),
                 .init(name: "telemetry.sdk.name", value: "other"),
             ])
-        #expect(given.resource["deployment.environment.name"] == "string test")
-        #expect(given.resource["host.name"] == "string second")
-        #expect(given.resource["service.name"] == "string gateway")
-        #expect(given.resource["telemetry.sdk.name"] == "string cloakroom")
-        #expect(given.scope == "cloakroom 1.2.3")
+        expect(given.resource["deployment.environment.name"], equals: "string test")
+        expect(given.resource["host.name"], equals: "string second")
+        expect(given.resource["service.name"], equals: "string gateway")
+        expect(given.resource["telemetry.sdk.name"], equals: "string cloakroom")
+        expect(given.scope, equals: "cloakroom 1.2.3")
     }
 
     private struct Past: TracerInstant {
@@ -144,7 +144,7 @@ struct OTLPEncodingTests {
         try await OTLPReceiver.run { receiver in
             let tested = ExporterFixture(port: receiver.port, attributes: attributes)
             tested.export("a")
-            return try #require(try await tested.run { try await receiver.receives(requests: 1) }.first)
+            return try await require(tested.run { try await receiver.receives(requests: 1) }.first)
         }
     }
 
@@ -152,7 +152,7 @@ struct OTLPEncodingTests {
         try await OTLPReceiver.run { receiver in
             let tested = ExporterFixture(port: receiver.port)
             tested.exporter.export(span)
-            return try #require(try await tested.run { try await receiver.receives(requests: 1) }.first?.spans.first)
+            return try await require(tested.run { try await receiver.receives(requests: 1) }.first?.spans.first)
         }
     }
 }

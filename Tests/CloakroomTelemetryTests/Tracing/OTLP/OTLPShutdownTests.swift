@@ -12,11 +12,11 @@ struct OTLPShutdownTests {
         try await OTLPReceiver.run { receiver in
             let tested = ExporterFixture(port: receiver.port) { $0.interval = .seconds(3_600) }
             try await tested.run { tested.export(7) }
-            #expect(try await receiver.receives(requests: 2).sizes == [4, 3])
-            #expect(tested.dropped.value == 0)
+            try await expect(receiver.receives(requests: 2).sizes, equals: [4, 3])
+            expect(tested.dropped.value, equals: 0)
             // Spans exported later are dropped and counted.
             tested.export("late")
-            #expect(tested.dropped.value == 1)
+            expect(tested.dropped.value, equals: 1)
         }
     }
 
@@ -28,8 +28,8 @@ struct OTLPShutdownTests {
                 tested.export("a")
                 try await eventually("the delay begins") { !tested.log.lines("reason", "503").isEmpty }
             }
-            #expect(try await receiver.receives(requests: 2).names == ["a", "a"])
-            #expect(tested.dropped.value == 0)
+            try await expect(receiver.receives(requests: 2).names, equals: ["a", "a"])
+            expect(tested.dropped.value, equals: 0)
         }
     }
 
@@ -42,9 +42,9 @@ struct OTLPShutdownTests {
                 _ = try await receiver.receives(requests: 1)
                 tested.export(3)
             }
-            #expect(tested.dropped.value == 7)
-            #expect(tested.exporter.waitingCount == 0)
-            #expect(tested.log.lines("message", "spans were dropped at shutdown").map { $0["count"] } == ["7"])
+            expect(tested.dropped.value, equals: 7)
+            expect(tested.exporter.waitingCount, equals: 0)
+            expect(tested.log.lines("message", "spans were dropped at shutdown").map { $0["count"] }, equals: ["7"])
         }
     }
 
@@ -63,16 +63,16 @@ struct OTLPShutdownTests {
             let batches = try await receiver.receives(requests: 1)
             running.cancel()
             await running.value
-            #expect(batches.names == ["a"])
-            #expect(batches.first?.resource["service.name"] == "string front door")
-            #expect(batches.first?.resource["service.version"] == "string 7.8.9")
+            expect(batches.names, equals: ["a"])
+            expect(batches.first?.resource["service.name"], equals: "string front door")
+            expect(batches.first?.resource["service.version"], equals: "string 7.8.9")
         }
         var settings = TelemetrySettings()
         settings.tracing.sampler = SamplerConfiguration(root: .alwaysOn)
         let telemetry = GatewayTelemetry(settings: settings)
         defer { telemetry.shutdown() }
-        #expect(!telemetry.tracer.childContext(of: nil).isSampled)
+        expect(!telemetry.tracer.childContext(of: nil).isSampled)
         let parent = TraceContext(traceID: ID128(high: 1, low: 1), spanID: 1, flags: 1)
-        #expect(telemetry.tracer.childContext(of: parent).isSampled)
+        expect(telemetry.tracer.childContext(of: parent).isSampled)
     }
 }
