@@ -197,7 +197,7 @@ final class DecisionTables {
         // Otherwise it would not be a request.
         guard (try? parser.parse(&bytes, into: &head)) == true else { return [] }
         let marks = RequestHeaderPolicy(injectable: [], cookie: SessionCookie(configuration.session.cookie))
-        let summary = marks.apply(&head, isTrusted: false, reading: .absent)
+        let summary = marks.apply(&head, isTrusted: false)
         var kinds: [CrossSitePolicy.RequestKind] = []
         for kind in [CrossSitePolicy.RequestKind.safe, .unsafe, .tunnel]
         where kind != .safe || policy.checksSafeRequests {

@@ -28,7 +28,7 @@ public final class RequestHeaderPolicy: Sendable {
         public var hasAuthorization = false
         /// Whether a `Cookie` field contains the session cookie.
         public var hasSessionCookie = false
-        /// Whether the `Cookie` fields may contain cookies of the gateway, so that the other cookies have to be rewritten.
+        /// Whether the `Cookie` fields may contain cookies of the gateway and others, which have to be rewritten.
         public var rewritesCookies = false
         /// Whether `X-Forwarded-Proto` of a trusted peer is kept.
         public var trustsForwardedProto = false
@@ -83,23 +83,26 @@ public final class RequestHeaderPolicy: Sendable {
     /// Marks the fields that are not forwarded.
     /// - Parameter isTrusted: Whether the peer may report the client that it forwards for.
     public func apply(_ head: inout RequestHead, isTrusted: Bool) -> RequestHeaderSummary {
-        let reading = cookie.read(head)
-        return apply(&head, isTrusted: isTrusted, reading: reading)
+        var others = OtherCookies()
+        let reading = cookie.read(head, others: &others)
+        return apply(&head, isTrusted: isTrusted, reading: reading, hasForeign: others.hasForeign)
     }
 
     /// Marks the fields that are not forwarded.
     /// - Parameters:
     ///   - isTrusted: Whether the peer may report the client that it forwards for.
     ///   - reading: The result of reading the session cookie.
-    public func apply(_ head: inout RequestHead, isTrusted: Bool, reading: SessionCookie.ParseResult)
-        -> RequestHeaderSummary
-    {
+    ///   - hasForeign: ``OtherCookies/hasForeign`` of that reading.
+    package func apply(
+        _ head: inout RequestHead, isTrusted: Bool, reading: SessionCookie.ParseResult, hasForeign: Bool
+    ) -> RequestHeaderSummary {
         let buffer = head.bytes
         let bytes = buffer.readableBytesUInt8Span
         var summary = RequestHeaderSummary()
         summary.hasSessionCookie = reading != .absent
         // Where there are other cookies, searching the fields for them would cost as much as rewriting the fields.
-        summary.rewritesCookies = summary.hasSessionCookie || cookie.hasOthers
+        let stripsCookies = summary.hasSessionCookie || cookie.hasOthers
+        summary.rewritesCookies = stripsCookies && hasForeign
         let hop = HopByHopFields.apply(&head.fields, bytes, minorVersion: head.minorVersion)
         summary.connection = hop.connection
         summary.acceptsTrailers = hop.acceptsTrailers
@@ -134,7 +137,7 @@ public final class RequestHeaderPolicy: Sendable {
             case .via, .forwarded, .xForwardedFor, .xForwardedPort, .xForwardedServer, .xRealIP:
                 head.fields[index].isStripped = !isTrusted
             case .cookie:
-                head.fields[index].isStripped = summary.rewritesCookies
+                head.fields[index].isStripped = stripsCookies
             case .expect:
                 // The gateway asks for the body itself.
                 head.fields[index].isStripped = true

@@ -109,8 +109,8 @@ struct RequestDecider {
         if !config.sites.isEmpty, let ticket = request.ticket {
             request.ticket = config.ticket(ticket, ofGroup: request.routeGroup)
         }
-        request.summary = config.requestPolicy.apply(&request.head, isTrusted: isTrusted, reading: reading)
-        if !request.otherCookies.hasForeign { request.summary.rewritesCookies = false }
+        request.summary = config.requestPolicy.apply(
+            &request.head, isTrusted: isTrusted, reading: reading, hasForeign: request.otherCookies.hasForeign)
         if decidesForProxy, let rejection = checkOriginal(&request) { return limit(&request, nil) ?? rejection }
         // An HTTP/1.0 client's expectation is ignored (RFC 9110 §10.1.1).
         if request.version == .http1_0 { request.summary.expectation = .none }

@@ -32,8 +32,11 @@ struct BoundCookieTests {
         ])
     func foreign(line: String, isForeign: Bool) throws {
         var others = OtherCookies()
-        _ = cookie.read(try Self.head(["Cookie: " + line.replacing("#", with: Self.ticket)]), others: &others)
+        var head = try Self.head(["Cookie: " + line.replacing("#", with: Self.ticket)])
+        _ = cookie.read(head, others: &others)
         expect(others.hasForeign, equals: isForeign)
+        let summary = RequestHeaderPolicy(injectable: [], cookie: cookie).apply(&head, isTrusted: false)
+        expect(summary.rewritesCookies, equals: isForeign)
         others = OtherCookies()
         _ = cookie.read(try Self.head(["Cookie: sid=\(Self.ticket)", "Cookie: a=b"]), others: &others)
         expect(others.hasForeign)
