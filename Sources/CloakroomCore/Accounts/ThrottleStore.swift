@@ -97,6 +97,14 @@ public struct ThrottleKey: Sendable, Hashable {
         case network = 7
         /// The /48 of an IPv6 address: all attempts, successful ones too.
         case attemptsOfNetwork = 8
+
+        /// Whether all attempts are counted, successful ones too.
+        package var countsAll: Bool {
+            switch self {
+            case .accountAndAddress, .address, .account, .spelling, .network: false
+            case .attemptsOfAccount, .attempts, .attemptsOfNetwork: true
+            }
+        }
     }
 
     /// The scope of the count.

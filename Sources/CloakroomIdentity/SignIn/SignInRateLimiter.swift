@@ -88,12 +88,7 @@ struct SignInRateLimiter: Sendable {
 extension ThrottleKey.Scope {
     /// Whether a success of an attempt permits another one of the same address. The counts of an account from all
     /// addresses are not among them: clients of one address do not wait for those of others.
-    fileprivate var isReleasedBySuccess: Bool {
-        switch self {
-        case .accountAndAddress, .address, .spelling, .network: true
-        case .account, .attemptsOfAccount, .attempts, .attemptsOfNetwork: false
-        }
-    }
+    fileprivate var isReleasedBySuccess: Bool { self != .account && !countsAll }
 }
 
 /// One attempt that is counted as a failure unless it is reported otherwise.
@@ -127,8 +122,7 @@ final class SignInAttempt: Sendable {
     /// attempt is removed there too. The attempt stays counted among all attempts. If the store fails now, the counts
     /// are too high, which costs no more than a delay.
     func succeeded(now: SessionTime) async {
-        let kept: [ThrottleKey.Scope] = [.attemptsOfAccount, .attempts, .attemptsOfNetwork]
-        var removed = counts.filter { !kept.contains($0.counter.key.scope) }
+        var removed = counts.filter { !$0.counter.key.scope.countsAll }
         for index in removed.indices where removed[index].counter.key.scope == .accountAndAddress {
             removed[index].forgetsAll = forgetsFailures
         }
