@@ -34,7 +34,7 @@ public enum SignInThrottle {
         case .attemptsOfAccount: attempts(attemptsOfAccount)
         case .attempts: attempts(UInt32(clamping: max(1, attemptsPerAddress)))
         case .network: network
-        case .attemptsOfNetwork: attempts(UInt32(clamping: 16 * max(1, attemptsPerAddress)))
+        case .attemptsOfNetwork: attempts(UInt32(clamping: Int(RateKey.blockFactor) * max(1, attemptsPerAddress)))
         }
     }
 
@@ -106,7 +106,7 @@ public enum SignInThrottle {
     private static let address = ThrottleRule(
         limit: 30, window: .seconds(600), delay: .window, maxDelay: .seconds(660))
 
-    private static let network = attempts(16 * address.limit)
+    private static let network = attempts(UInt32(RateKey.blockFactor) * address.limit)
 
     /// A hundred failures in an hour, then one attempt every three seconds until the hour is over.
     ///

@@ -3,9 +3,12 @@
 public struct RateKey: Sendable, Equatable {
     /// The hash of the subject.
     public var value: UInt64
-    /// The hash of the /48 of an IPv6 address, which a client may have as a whole; 0 for none. It has 16 times the
-    /// limit.
+    /// The hash of the /48 of an IPv6 address, which a client may have as a whole; 0 for none. It has ``blockFactor``
+    /// times the limit.
     public var block: UInt64 = 0
+
+    /// How many times the limit of an IPv6 address its /48 has, wherever both are counted.
+    package static let blockFactor: UInt64 = 16
 
     /// The hash of a process that shares no limits.
     public static let processHash: KeyedHash = {

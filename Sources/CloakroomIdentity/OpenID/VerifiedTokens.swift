@@ -14,12 +14,12 @@ package final class VerifiedTokens: AccessTokenVerifying, Unprintable {
     static let maxBytes = 32 * 1_024 * 1_024
     static let lifetime = Duration.seconds(300)
     static let rejectionLifetime = Duration.seconds(5)
-    /// The rejected tokens of an address: 20, and then 2 a second. Beyond them its tokens are not checked. A /48 has 16
-    /// times that.
+    /// The rejected tokens of an address: 20, and then 2 a second. Beyond them its tokens are not checked. A /48 has
+    /// ``RateKey/blockFactor`` times that.
     private static let (pace, blockPace): (RatePace, RatePace) = {
         var limit = RateLimit(name: "bearer")
         (limit.requests, limit.givenBurst) = (RequestRate(2, per: .second), 20)
-        return (RatePace(limit), RatePace(limit, times: 16))
+        return (RatePace(limit), RatePace(limit, times: RateKey.blockFactor))
     }()
 
     private struct Entry {

@@ -96,7 +96,7 @@ final class RateLimitRuntime: Sendable {
         document = ProblemDocument(Problem(.rateLimited), limit: limit.name)
         key = RateKey(limit, hash: storage.hash)
         buckets = RateBuckets(limit, storage: storage)
-        blocks = RateBuckets(limit, times: 16, storage: storage)
+        blocks = RateBuckets(limit, times: RateKey.blockFactor, storage: storage)
         let policy = buckets.pace.policy(named: limit.name)
         linesStart = Array("RateLimit-Policy: \(policy)\r\nRateLimit: \"\(limit.name)\";r=".utf8)
     }
