@@ -93,12 +93,13 @@ final class LoopContext {
         snapshot = LoopSnapshot(config)
         snapshot.open(on: self, adopting: old)
         retired.append(old)
-        for member in registered { member.configurationReplaced() }
         let bound = NIOLoopBound(self, eventLoop: eventLoop)
         old.retire(to: snapshot) {
             bound.value.forget(old)
             onRetired()
         }
+        // Afterwards, so that one that nothing uses does not count.
+        for member in registered { member.configurationReplaced() }
     }
 
     /// The pools for an upstream: that of the configuration in effect, and those of previous ones that exchanges in

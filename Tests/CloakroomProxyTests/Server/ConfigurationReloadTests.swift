@@ -138,6 +138,10 @@ struct ConfigurationReloadTests {
                 try await gateway.replace { _ in }
             }
             try await clients[0].closed()
+            // The snapshot that this replaces has no stream.
+            try await gateway.replace { _ in }
+            try await server.peer(1).send("9\r\ndata: 1\n\n\r\n")
+            try await expect(clients[1].text(14), equals: "9\r\ndata: 1\n\n\r\n")
             expect(clients.dropFirst().allSatisfy { !$0.isClosed })
         }
     }
