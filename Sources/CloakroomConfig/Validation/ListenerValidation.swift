@@ -44,8 +44,7 @@ enum OwnTargetRules {
         let own = listeners.compactMap(\.address).filter { $0.port != 0 }
         for (upstream, scope) in zip(upstreams.configurations, upstreams.scopes) {
             for target in upstream.targets {
-                guard case .tcp(let address) = target.address,
-                    own.contains(where: { $0 == address || $0.port == address.port && $0.isAll && address.isLoopback })
+                guard case .tcp(let address) = target.address, own.contains(where: { $0.accepts(address) })
                 else { continue }
                 scope.warn("\(target) is a listener of this gateway", "write the address of the API", at: "targets")
             }
@@ -58,6 +57,13 @@ extension HostAndPort {
     fileprivate var isAll: Bool { IPAddress.bytes(of: host)?.allSatisfy { $0 == 0 } == true }
     /// The length of an IP address in bytes, 4 or 16; `nil` for a name, which may have addresses of both families.
     fileprivate var addressLength: Int? { IPAddress.bytes(of: host)?.count }
+
+    /// Whether a listener on this address accepts connections to another one, as far as their texts show that: `0.0.0.0`
+    /// accepts none to an IPv6 address.
+    fileprivate func accepts(_ target: HostAndPort) -> Bool {
+        guard self != target else { return true }
+        return port == target.port && isAll && target.isLoopback && (addressLength == 16 || target.addressLength != 16)
+    }
 }
 
 /// Rejects listeners that would redirect to nothing. The host of a redirect is one of the configuration, because a client

@@ -77,4 +77,17 @@ struct LikelyMistakesTests {
         let found = try ConfigFixture(text).load().warnings.map(\.message)
         expect(found, equals: [warning].compactMap(\.self))
     }
+
+    @Test(
+        "A listener on 0.0.0.0 accepts no connection to an IPv6 address, and one on [::] accepts all",
+        arguments: [
+            ("0.0.0.0", "127.0.0.1", true), ("0.0.0.0", "localhost", true), ("0.0.0.0", "[::1]", false),
+            ("[::]", "127.0.0.1", true), ("[::]", "localhost", true), ("[::]", "[::1]", true),
+        ])
+    func ownTargets(listener: String, target: String, isOwn: Bool) throws {
+        let text = ConfigFixture.proxied.replacing("127.0.0.1:0", with: "\"\(listener):8080\"")
+            .replacing("127.0.0.1:9000", with: "\(target):8080")
+        let found = try ConfigFixture(text).load().warnings.map(\.message)
+        expect(found.contains("http://\(target):8080 is a listener of this gateway"), equals: isOwn)
+    }
 }
