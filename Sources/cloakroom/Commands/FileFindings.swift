@@ -25,7 +25,12 @@ enum FileFindings {
         }
         let paths = tree.paths
         if let fallback = files.fallback, tree.fallback == nil {
-            add(["fallback"], "\(fallback) is missing", "create it in \(files.root)")
+            let parts = fallback.split(separator: "/")
+            let existing = parts.indices.dropFirst().lazy.map { parts[$0...].joined(separator: "/") }.first {
+                tree[Array("/\($0)".utf8)] != nil
+            }
+            let remedy = existing.map { "write \($0)" } ?? "create it there"
+            add(["fallback"], "\(fallback) is missing below root, \(files.root)", remedy)
         } else if tree[[UInt8(ascii: "/")]] == nil {
             add(["root"], "has no \(files.index)", "write its name to index", isNote: true)
         }

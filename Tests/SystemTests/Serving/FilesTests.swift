@@ -62,6 +62,9 @@ struct FilesTests {
             "2 source maps are served (write names.exclude: [.map] to hide them)",
             "/assets/ has hashed names (write immutable: [/assets/*])",
         ] { expect(found.output.contains(message), "\(message): \(found.output)") }
+        let repeated = try await check("root: \(folder.path), fallback: dist/index.html")
+        let message = "files.fallback: dist/index.html is missing below root, \(folder.path) (write index.html)"
+        expect(repeated.output.contains(message), "\(repeated.output)")
         let wrong = try await check("root: \(folder.path)/nowhere")
         expect(wrong.ending, equals: ChildProgram.Ending(status: 1))
         expect(wrong.output.contains("files.root: must be a folder that can be read"), "\(wrong.output)")
