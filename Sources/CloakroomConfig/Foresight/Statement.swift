@@ -177,7 +177,7 @@ extension Statement {
             unless = conditions
         }
         let given = ["never", "always", "ready"].filter(scope.isSet)
-        if given.isEmpty {
+        if given.isEmpty, scope.isPresent {
             scope.report("must contain never, always or ready", "write such as never: served")
         }
         for word in given.dropFirst() { scope.report("conflicts with \(given[0])", "keep one of the two", at: word) }

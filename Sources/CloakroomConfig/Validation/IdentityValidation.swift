@@ -147,9 +147,9 @@ enum IdentityValidation {
         }
         for item in identities.items {
             let logout = item.scope.sectionWithDefaults("logout")
-            guard let path = item.configuration?.logout.returnTo, logout.isSet("returnTo"), !isServed(path) else {
-                continue
-            }
+            guard let path = item.configuration?.logout.returnTo, logout.isSet("returnTo"),
+                !logout.isInvalid("returnTo"), !isServed(path)
+            else { continue }
             logout.report(unserved, at: "returnTo")
         }
     }

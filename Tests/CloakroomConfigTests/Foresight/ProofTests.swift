@@ -203,6 +203,13 @@ struct ProofTests {
         expect(report.text.contains(message), "\(report.text)")
     }
 
+    @Test("A statement that is a word is one error")
+    func word() throws {
+        let errors = try ConfigFixture(Self.edited("prove:\n", "prove:\n  - word\n")).valueErrors()
+        let message = "prove.0: must be a section of keys, not one value (write { ready: word })"
+        expect(errors, equals: ["cloakroom.yaml:24:5: \(message)"])
+    }
+
     @Test("The shortest request has short segments, and values of claims are in quotation marks")
     func shortest() throws {
         for (routes, statement, text) in [

@@ -207,6 +207,14 @@ struct IdentitiesSectionTests {
     }
 
     @Test(
+        "A path to return to that is none is one error",
+        arguments: [("scopes: [openid]", "logout: { returnTo: away }"), ("{ returnTo: / }", "{ returnTo: away }")])
+    func malformedPath(piece: String, other: String) throws {
+        let errors = try ConfigFixture.valueErrors(in: Self.good, replacing: piece, by: other)
+        expect(errors.count, equals: 1, "\(errors)")
+    }
+
+    @Test(
         "Identity rule 32: a parameter that the gateway sets or reads cannot be passed on",
         arguments: [
             "client_id: 64", "redirect_uri: 64", "state: [a]", "Nonce: 64", "scope: 64", "response_type: [code]",
