@@ -170,12 +170,15 @@ extension Unicode.Scalar {
 /// Suggests the likely intended name for an unknown name.
 package enum NameSuggestion {
     /// The candidate with the smallest edit distance; `nil` if every distance exceeds a third of the name and 2, or for
-    /// less than five characters 1: most short words are similar to each other.
+    /// less than five characters 1: most short words are similar to each other. Another first letter is a typo only at the
+    /// distance 1: `version` does not mean `session`.
     static func nearest(to name: String, among candidates: some Sequence<String>) -> String? {
         let wanted = Array(name.lowercased())
         var best: (name: String, distance: Int)?
         for candidate in Set(candidates).sorted() {
-            let distance = distance(wanted, Array(candidate.lowercased()))
+            let letters = Array(candidate.lowercased())
+            let distance = distance(wanted, letters)
+            guard distance < 2 || letters.first == wanted.first else { continue }
             if distance < best?.distance ?? .max { best = (candidate, distance) }
         }
         let most = wanted.count < 5 ? 1 : max(2, wanted.count / 3)

@@ -47,12 +47,11 @@ import Testing
 
     @Test(arguments: [
         ("idleTimout", "idleTimeout"), ("nmae", "name"), ("PATH", "path"), ("xyz", nil), ("", nil), ("ab", nil),
-        ("auth", nil), ("pth", "path"),
+        ("auth", nil), ("pth", "path"), ("version", nil), ("esssion", "session"),
     ])
     func theNearestNameIsFound(_ name: String, _ nearest: String?) {
-        expect(
-            NameSuggestion.nearest(to: name, among: ["idleTimeout", "name", "path", "absoluteTimeout"]), equals: nearest
-        )
+        let names = ["idleTimeout", "name", "path", "absoluteTimeout", "session"]
+        expect(NameSuggestion.nearest(to: name, among: names), equals: nearest)
     }
 
     @Test("A list of names has those first that begin like the unknown one, and states how many it leaves out")
