@@ -96,7 +96,11 @@ struct RequestExplanation {
         case .notFound:
             return rejected(404, withheld ?? reasonForNothing(at: sent, in: table, group) + routeAtHost(path, table))
         case .methodNotAllowed(let allow):
-            let reason = withheld.map { " (\($0))" } ?? ""
+            // Methods are case-sensitive (RFC 9110 §9.1).
+            let other = method.uppercased()
+            let isMistyped = method != other && allow.split(separator: ", ").contains(other[...])
+            let hint = isMistyped ? "methods are case-sensitive: \(other) is another one" : nil
+            let reason = (withheld ?? hint).map { " (\($0))" } ?? ""
             return (.rejected(status: 405), [("response", "405, Allow: \(allow)\(reason)")] + rates())
         case .accountEndpoint(let endpoint):
             guard endpoint.isPresent(configuration.site(site).accounts) else {

@@ -124,6 +124,7 @@ import Testing
     @Test(arguments: [
         ("GET", "/nothing", "404: no route serves /nothing"),
         ("POST", "/episodes", "405, Allow: GET, HEAD"),
+        ("get", "/episodes", "405, Allow: GET, HEAD (methods are case-sensitive: GET is another one)"),
         ("POST", "/auth", "local response: sign in"),
         ("DELETE", "/auth", "local response: sign out"),
         ("GET", "/auth/sessions", "local response: list the user's sessions"),
