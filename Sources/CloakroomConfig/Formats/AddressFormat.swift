@@ -40,12 +40,12 @@ extension HostAndPort {
 extension ValueFormat where Value == (text: String, range: CIDRBlock) {
     static let addressRange = ValueFormat("address or range in CIDR notation", render: { $0.text }) {
         text throws(ConfigValueError) in
-        guard let range = CIDRBlock(text) else {
-            throw ConfigValueError(
-                "must be an address or range, not \(text.quoted)",
-                "write one such as 10.0.0.0/8, with no bits set after the prefix")
+        if let range = CIDRBlock(text) { return (text, range) }
+        let message = "must be an address or range, not \(text.quoted)"
+        guard let network = CIDRBlock.network(of: text) else {
+            throw ConfigValueError(message, "write one such as 10.0.0.0/8")
         }
-        return (text, range)
+        throw ConfigValueError("\(message): bits are set after the prefix", "write \(network)")
     }
 }
 

@@ -8,20 +8,33 @@ public struct CIDRBlock: Sendable, Hashable {
     /// Parses an address or a range in CIDR notation (RFC 4632 §3.1).
     /// - Returns: `nil` for anything else, and for a range with bits set after its prefix.
     public init?(_ text: String) {
+        guard let (bytes, prefix) = Self.parsed(text), Self.masked(bytes, to: prefix) == bytes else { return nil }
+        self.network = bytes
+        self.prefix = prefix
+    }
+
+    /// The range of a text that may have bits set after its prefix: `10.0.0.0/8` for `10.0.0.5/8`.
+    /// - Returns: `nil` if it is no range for another reason.
+    package static func network(of text: String) -> String? {
+        guard let (bytes, prefix) = parsed(text) else { return nil }
+        let network = masked(bytes, to: prefix)
+        guard bytes.count == 16 else { return network.map { "\($0)" }.joined(separator: ".") + "/\(prefix)" }
+        let groups = stride(from: 0, to: (prefix + 7) / 8, by: 2).map { index in
+            String(UInt16(network[index]) << 8 | UInt16(network[index + 1]), radix: 16)
+        }
+        return groups.joined(separator: ":") + (groups.count < 8 ? "::" : "") + "/\(prefix)"
+    }
+
+    private static func parsed(_ text: String) -> (bytes: [UInt8], prefix: Int)? {
         let parts = text.split(separator: "/", omittingEmptySubsequences: false)
         guard parts.count <= 2, let first = parts.first, let bytes = IPAddress.bytes(of: String(first)) else {
             return nil
         }
-        var prefix = bytes.count * 8
-        if parts.count == 2 {
-            guard parts[1].utf8.allSatisfy({ (0x30...0x39).contains($0) }), let given = UInt8(parts[1]),
-                Int(given) <= prefix
-            else { return nil }
-            prefix = Int(given)
-        }
-        guard Self.masked(bytes, to: prefix) == bytes else { return nil }
-        self.network = bytes
-        self.prefix = prefix
+        guard parts.count == 2 else { return (bytes, bytes.count * 8) }
+        guard parts[1].utf8.allSatisfy({ (0x30...0x39).contains($0) }), let prefix = UInt8(parts[1]),
+            Int(prefix) <= bytes.count * 8
+        else { return nil }
+        return (bytes, Int(prefix))
     }
 
     /// Whether the range contains an address, written in the usual way and without brackets. An IPv4 address that is

@@ -118,7 +118,9 @@ struct DiagnosticCase: Sendable, CustomTestStringConvertible {
         session: ⇒ logging: { level: loud }\nsession:
         → 10:19: logging.level: must be one of the allowed values, not "loud" (write trace, debug, info, notice, warning, error or critical)
         session: ⇒ trustedProxies: [10.0.0.0/8, 10.0.0.1/8]\nsession:
-        → 10:30: trustedProxies.1: must be an address or range, not "10.0.0.1/8" (write one such as 10.0.0.0/8, with no bits set after the prefix)
+        → 10:30: trustedProxies.1: must be an address or range, not "10.0.0.1/8": bits are set after the prefix (write 10.0.0.0/8)
+        session: ⇒ trustedProxies: [10.0.0.0/33]\nsession:
+        → 10:18: trustedProxies.0: must be an address or range, not "10.0.0.0/33" (write one such as 10.0.0.0/8)
         """#)
 
     static let keys = DiagnosticCase.table(

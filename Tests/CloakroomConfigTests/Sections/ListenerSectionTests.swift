@@ -40,7 +40,7 @@ struct ListenerSectionTests {
             proxyProtocol: { trustedSources: [] }
             → 3:38: listeners.0.proxyProtocol.trustedSources: must not be empty (write at least one)
             proxyProtocol: { trustedSources: [10.0.0.1/8] }
-            → 3:39: listeners.0.proxyProtocol.trustedSources.0: must be an address or range, not "10.0.0.1/8" (write one such as 10.0.0.0/8, with no bits set after the prefix)
+            → 3:39: listeners.0.proxyProtocol.trustedSources.0: must be an address or range, not "10.0.0.1/8": bits are set after the prefix (write 10.0.0.0/8)
             proxyProtocol: true
             → 3:5: listeners.0.proxyProtocol: must be a section of keys, not one value (write its keys below it, indented)
             """#))

@@ -31,6 +31,19 @@ struct CIDRBlockTests {
     }
 
     @Test(
+        "are known for an address in them",
+        arguments: [
+            ("10.0.0.5/8", "10.0.0.0/8"), ("192.168.1.200/25", "192.168.1.128/25"), ("1.2.3.4/0", "0.0.0.0/0"),
+            ("2001:db8::1/32", "2001:db8::/32"), ("2001:db8:1:ff::1/61", "2001:db8:1:f8::/61"), ("::5/0", "::/0"),
+            ("fe80::1/10", "fe80::/10"), ("1:2:3:4:5:6:7:9/127", "1:2:3:4:5:6:7:8/127"),
+            ("::1:2/112", "0:0:0:0:0:0:1::/112"),
+        ])
+    func network(text: String, network: String) {
+        expect(CIDRBlock.network(of: text), equals: network)
+        expect(CIDRBlock(network) != nil)
+    }
+
+    @Test(
         "are not parsed from anything else",
         arguments: [
             "", "/", "/8", "10.0.0.0/", "10.0.0.0/33", "10.0.0.0/-1", "10.0.0.0/+8", "10.0.0.0/8/8", "10.0.0.1/8",
