@@ -10,8 +10,8 @@ package struct ProviderMetadata: Sendable, Equatable {
     package enum ParseError: Error, Sendable, Equatable {
         /// Not a JSON object, or longer than ``maxSize``.
         case malformed
-        /// The document is of another issuer (Discovery §4.3).
-        case issuer
+        /// The document is of another issuer (Discovery §4.3), this one.
+        case issuer(String)
         /// A required member is missing or not a string.
         case missing(String)
         /// A member is not an `https` URL in its one valid spelling. `http` URLs of this machine are valid only for an
@@ -52,7 +52,7 @@ package struct ProviderMetadata: Sendable, Equatable {
         else { throw .malformed }
         let reader = MemberReader(members: members, issuer: issuer, endpoints: endpoints)
         guard let named = try reader.string("issuer") else { throw .missing("issuer") }
-        guard named.utf8.elementsEqual(issuer.utf8) else { throw .issuer }
+        guard named.utf8.elementsEqual(issuer.utf8) else { throw .issuer(named) }
         authorizationEndpoint = try reader.requiredURL("authorization_endpoint", isCalled: false)
         tokenEndpoint = try reader.requiredURL("token_endpoint")
         keys = try reader.requiredURL("jwks_uri")
@@ -227,10 +227,12 @@ extension ProviderMetadata.ParseError {
             .init(
                 message: "the metadata is no JSON object of at most 64 KiB",
                 remedy: "check that the issuer's /.well-known/openid-configuration is a document of the provider")
-        case .issuer:
+        case .issuer(let named):
+            // Text that is no URL is not shown.
             .init(
                 message: "the metadata names another issuer",
-                remedy: "copy issuer from the metadata, with or without a slash at its end as it is there")
+                remedy: (EndpointURL(named).map { "write issuer: \($0)" } ?? "copy issuer from the metadata")
+                    + " if this is the provider: a slash at its end counts")
         case .missing(let member):
             .init(message: "the metadata lacks \(member)", remedy: "check that the server is an OpenID Provider")
         case .url(let member):

@@ -34,7 +34,7 @@ struct ProviderDiscoveryTests {
                         issuer: "https://evil.example.com", [("jwks_uri", "\"\(fixture.issuer)/evil\"")])))
             try fixture.rotate()
             _ = try await fixture.redeem()
-            expect(fixture.events.contains(.metadataRejected(.issuer)))
+            expect(fixture.events.contains(.metadataRejected(.issuer("https://evil.example.com"))))
             expect(empty: fixture.requests("GET /evil"))
         }
     }

@@ -57,7 +57,7 @@ struct ProviderEndpointsTests {
     @Test(
         "Identity rule 31: metadata of another issuer, or with an endpoint for secrets elsewhere, are rejected",
         arguments: [
-            ("issuer", "ISSUER", .issuer), ("issuer", "https://other.example.com", .issuer),
+            ("issuer", "ISSUER", .issuer("")), ("issuer", "https://other.example.com", .issuer("")),
             ("token_endpoint", "https://other.example.com/token", .origin("token_endpoint")),
             ("jwks_uri", "https://id.cloakroom.invalid:8443/jwks", .origin("jwks_uri")),
             ("userinfo_endpoint", "https://other.example.com/u", .origin("userinfo_endpoint")),
@@ -71,7 +71,11 @@ struct ProviderEndpointsTests {
             metadata: Self.metadata(at: "ISSUER") + [(name, "\"\(url)\"")], isReady: false
         ) { fixture in
             await #expect(throws: TokenClientError(.unreachable, in: .push)) { try await fixture.authorizationURL() }
-            expect(fixture.events.contains(.metadataRejected(error)))
+            let messages = fixture.events.compactMap { event -> String? in
+                guard case .metadataRejected(let found) = event else { return nil }
+                return found.finding.message
+            }
+            expect(messages.contains(error.finding.message), "\(messages)")
             expect(empty: fixture.requests("GET /jwks"))
         }
     }

@@ -46,7 +46,7 @@ struct ProviderMetadataTests {
             "https://id.example.com/tenant", "",
         ])
     func metadataOfAnotherIssuerIsRefused(issuer: String) {
-        expect(error([("issuer", "\"\(issuer)\"")]), equals: .issuer)
+        expect(error([("issuer", "\"\(issuer)\"")]), equals: .issuer(issuer))
     }
 
     @Test(
@@ -61,13 +61,24 @@ struct ProviderMetadataTests {
     @Test("Each reason to reject a document names its member and what to do")
     func findings() {
         let errors: [ProviderMetadata.ParseError] = [
-            .malformed, .issuer, .missing("jwks_uri"), .url("jwks_uri"), .origin("jwks_uri"), .type("jwks_uri"),
+            .malformed, .issuer("a"), .missing("jwks_uri"), .url("jwks_uri"), .origin("jwks_uri"), .type("jwks_uri"),
         ]
         expect(Set(errors.map(\.finding.message)).count, equals: errors.count)
         for error in errors {
             expect(error.finding.message.contains("jwks_uri"), equals: "\(error)".contains("jwks_uri"))
             expect(!error.finding.remedy.isEmpty)
         }
+    }
+
+    @Test(
+        "The issuer of the metadata is shown, unless it is no URL",
+        arguments: [
+            ("https://id.example.com/", true), ("a\nb", false), ("https://id.example.com/\u{1b}[0m", false),
+        ])
+    func otherIssuer(named: String, isShown: Bool) {
+        let remedy = ProviderMetadata.ParseError.issuer(named).finding.remedy
+        let advice = isShown ? "write issuer: \(named)" : "copy issuer from the metadata"
+        expect(remedy, equals: "\(advice) if this is the provider: a slash at its end counts")
     }
 
     @Test(

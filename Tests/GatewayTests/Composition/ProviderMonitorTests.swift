@@ -46,8 +46,9 @@ struct ProviderMonitorTests {
 
     @Test("A document that cannot be fetched is logged when the reason changes and when it is fetched again")
     func failures() {
+        let other = ProviderMetadata.ParseError.issuer("https://id.example.com/")
         for event: ProviderEvent in [
-            .metadataUnavailable, .metadataUnavailable, .metadataRejected(.issuer), .metadataRejected(.issuer),
+            .metadataUnavailable, .metadataUnavailable, .metadataRejected(other), .metadataRejected(other),
             .keys(.failed), .metadata([]), .keys(.failed), .metadata([]), .keys(.replaced(usable: 2, skipped: 1)),
         ] {
             monitor.record(event)
@@ -55,7 +56,7 @@ struct ProviderMonitorTests {
         expect(events, equals: ["provider_down", "provider_down", "provider_down", "provider_up", "provider_up"])
         expect(log.all.map { $0["document"] }, equals: ["metadata", "metadata", "keys", "metadata", "keys"])
         expect(log.all[1]["reason"], equals: "the metadata names another issuer")
-        expect(log.all[1]["hint"]?.contains("copy issuer"), equals: true)
+        expect(log.all[1]["hint"]?.contains("write issuer: https://id.example.com/ "), equals: true)
         let status = monitor.status
         expect((status.keys, status.skippedKeys) == (2, 1))
         expect(status.keysFetchedAt, equals: Self.now)
