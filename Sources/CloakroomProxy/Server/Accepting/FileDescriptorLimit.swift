@@ -109,7 +109,11 @@ public struct DescriptorBudget: Equatable, Sendable {
     }
 
     private func log(_ message: Logger.Message, _ configured: Int, _ limit: Int, _ logger: Logger) {
-        logger.warning(
-            message, metadata: ["configured": "\(configured)", "limit": "\(limit)", "descriptors": "\(total)"])
+        logger.log(
+            level: 2 * limit < configured ? .warning : .notice, message,
+            metadata: [
+                "configured": "\(configured)", "limit": "\(limit)", "descriptors": "\(total)",
+                "hint": "allow the process more open files: LimitNOFILE of systemd, ulimits of Compose, ulimit -n",
+            ])
     }
 }

@@ -43,6 +43,16 @@ struct FileDescriptorLimitTests {
         expect(fitted.upstreams.map(\.pool.maxConnections), equals: [251, 125, 1])
         expect(log.lines("configured", "20000").count, equals: 1)
         expect(log.lines("configured", "1537").count, equals: 1)
+        expect(log.all.map { $0["level"] }, equals: ["warning", "warning"])
+    }
+
+    @Test("A limit that is lowered by less than half is no warning")
+    func lowered() {
+        let log = RecordedLog()
+        let wanted = configuration(20_000, [1_024])
+        let fitted = FileDescriptorLimit(total: 20_000, cores: 2).budget(for: wanted).fit(wanted, logger: log.logger)
+        expect(fitted.limits.connections, equals: 17_976)
+        expect(log.lines("configured", "20000").map { $0["level"] }, equals: ["notice"])
     }
 
     @Test("A reload with more pools does not exceed the budget of the start")
