@@ -138,6 +138,15 @@ struct Init: AsyncParsableCommand {
         if let publicURL, URL(string: publicURL)?.scheme?.lowercased().hasPrefix("http") != true {
             throw ValidationError("--public-url must be an origin (write https://app.example.com)")
         }
+        if let files {
+            let path = StarterFile.resolved(files, in: StarterFile.folder(of: output))
+            var isFolder: ObjCBool = false
+            // It need not exist yet.
+            if FileManager.default.fileExists(atPath: path, isDirectory: &isFolder), !isFolder.boolValue {
+                let folder = StarterFile.folder(of: files)
+                throw ValidationError("--files must be a folder, not a file (write --files \(folder))")
+            }
+        }
     }
 
     private static let formats = ["basic", "json", "form", "oauth"]

@@ -121,6 +121,9 @@ struct InitTests {
         try FileManager.default.createDirectory(
             atPath: directory.path(of: "dist"), withIntermediateDirectories: true)
         try directory.write("<!doctype html>", to: "dist/index.html")
+        let page = try await cloakroom(
+            "init", "--files", "dist/index.html", "--api", "http://127.0.0.1:9000", in: directory)
+        expect(page.errors.contains("--files must be a folder, not a file (write --files dist)"), "\(page.errors)")
         let written = try await cloakroom(
             "init", "--files", "dist", "--api", "http://127.0.0.1:9000", "--sign-in", "/api/login", "--user", "/api/me",
             "--listener", "127.0.0.1:8081", in: directory)
