@@ -23,7 +23,13 @@ struct ConfigOptions: ParsableArguments {
         completion: .file(extensions: ["yaml", "yml"]))
     var file: String?
 
+    @Argument(help: .hidden)
+    var others: [String] = []
+
     func validate() throws {
+        guard others.isEmpty else {
+            throw ValidationError("only one configuration is read (run the command for each)")
+        }
         if set.contains(where: { !$0.contains("=") || $0.hasPrefix("=") }) {
             // The value may be a secret and is therefore not printed.
             throw ValidationError("--set must be key=value (write --set session.idleTimeout=5m)")

@@ -17,12 +17,19 @@ enum UnknownName {
             let suggestion = other ?? NameSuggestion.suggestion(for: name, among: shown)
             return "unknown command '\(name)' (\(suggestion))"
         }
-        let known = options(Cloakroom.helpMessage(for: command ?? Cloakroom.self, includeHidden: true))
-        let given = arguments.prefix { $0 != "--" }.filter { $0.hasPrefix("--") }.map { $0.prefix { $0 != "=" } }
-        guard let option = given.first(where: { !known.contains(String($0)) && !builtIn.contains(String($0)) }) else {
-            return nil
-        }
-        return "unknown option '\(option)' (\(NameSuggestion.suggestion(for: String(option), among: known)))"
+        let all = options(Cloakroom.helpMessage(for: command ?? Cloakroom.self, includeHidden: true))
+        let given = arguments.prefix { $0 != "--" }.map { String($0.prefix { $0 != "=" }) }.filter(isOption)
+        guard let option = given.first(where: { !all.contains($0) && !builtIn.contains($0) }) else { return nil }
+        let known = all.filter { $0.hasPrefix("--") }
+        let isFile = ["-f", "--file"].contains(option) && known.contains("--config")
+        let suggestion =
+            isFile ? "did you mean \"--config\"?" : NameSuggestion.suggestion(for: option, among: known)
+        return "unknown option '\(option)' (\(suggestion))"
+    }
+
+    /// Whether an argument is a long option, or a short one, which is a letter.
+    private static func isOption(_ argument: String) -> Bool {
+        argument.hasPrefix("--") || argument.wholeMatch(of: /-[A-Za-z]/) != nil
     }
 
     /// Names that commands have in other programs.
@@ -31,10 +38,10 @@ enum UnknownName {
     /// Options of the library that no help describes.
     private static let builtIn = ["--experimental-dump-help", "--generate-completion-script", "--help-hidden"]
 
-    /// The long options that a help text describes: `  -c, --config <file>   The same as FILE.`
+    /// The options that a help text describes: `  -c, --config <file>   The same as FILE.`
     private static func options(_ help: String) -> [String] {
         help.split(separator: "\n").filter { $0.hasPrefix("  -") }.flatMap { line in
-            line.split { $0 == " " || $0 == "," || $0 == "/" }.prefix(4).filter { $0.hasPrefix("--") }.map(String.init)
+            line.split { $0 == " " || $0 == "," || $0 == "/" }.prefix(4).map(String.init).filter(isOption)
         }
     }
 }

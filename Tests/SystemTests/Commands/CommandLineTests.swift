@@ -242,7 +242,7 @@ struct CommandLineTests {
     }
 
     @Test(
-        "An unknown command or option is named with the likely intended one, before anything else is checked",
+        "What is unknown or too much is named with what was likely intended, before anything else is checked",
         arguments: [
             (["chek-config"], "unknown command 'chek-config' (did you mean \"check-config\"?)"),
             (["rotues", "--diff", "a"], "unknown command 'rotues' (did you mean \"routes\"?)"),
@@ -252,6 +252,9 @@ struct CommandLineTests {
             (["check-config", "--strikt"], "unknown option '--strikt' (did you mean \"--strict\"?)"),
             (["serve", "--confg=missing.yaml"], "unknown option '--confg' (did you mean \"--config\"?)"),
             (["--verion"], "unknown option '--verion' (did you mean \"--version\"?)"),
+            (["serve", "-f", "my.yaml"], "unknown option '-f' (did you mean \"--config\"?)"),
+            (["check-config", "--file=my.yaml"], "unknown option '--file' (did you mean \"--config\"?)"),
+            (["check-config", "a.yaml", "b.yaml"], "only one configuration is read (run the command for each)"),
         ])
     func unknownNames(_ arguments: [String], _ message: String) async throws {
         let directory = try TemporaryDirectory()
