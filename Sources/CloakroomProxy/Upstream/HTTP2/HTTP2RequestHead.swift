@@ -54,7 +54,8 @@ struct HTTP2RequestHead {
         list.add(":path", Self.text(head.bytes, head.target), .nonIndexable)
         for field in head.fields where isForwarded(field.name) {
             let name = field.name == .other ? Self.text(head.bytes, field.nameRange).lowercased() : field.name.text
-            list.add(name, Self.text(head.bytes, field.valueRange), indexing(of: field, name: name))
+            let value = Self.text(head.bytes, field.valueRange)
+            list.add(name, value, indexing(of: field, name: name, value))
         }
         guard list.frameBound <= maxFrame, list.size <= maxList else { throw .tooLarge }
         return list.headers
@@ -91,17 +92,21 @@ struct HTTP2RequestHead {
     /// The compression state is shared by the requests of all users. Only fields whose values are common to many
     /// requests and no secrets are entered into it; secrets are marked, so that no further hop does it either
     /// (RFC 7541 §7.1.3).
-    private func indexing(of field: FieldSlice, name: String) -> HPACKIndexing {
+    private func indexing(of field: FieldSlice, name: String, _ value: String) -> HPACKIndexing {
         switch field.name {
         case .authorization, .proxyAuthorization, .cookie: return .neverIndexed
         case .userAgent, .te, .via, .contentType, .cacheControl, .xForwardedProto, .xForwardedHost:
-            return isIndexing && Int(field.valueCount) <= Self.maxIndexed ? .indexable : .nonIndexable
+            return isIndexable(value) ? .indexable : .nonIndexable
         case .other where name == apiTokenName || name == bearerName: return .neverIndexed
-        case .other:
-            guard isIndexing, Int(field.valueCount) <= Self.maxIndexed else { return .nonIndexable }
-            return Self.common.contains(name) ? .indexable : .nonIndexable
+        case .other: return Self.common.contains(name) && isIndexable(value) ? .indexable : .nonIndexable
         default: return .nonIndexable
         }
+    }
+
+    /// Whether a value of such a field is entered. NIOHPACK compares it with the values in the table by their normalization
+    /// forms: that takes more than linear time for a text of combining marks, and another spelling of a text would be sent.
+    private func isIndexable(_ value: String) -> Bool {
+        isIndexing && value.utf8.count <= Self.maxIndexed && value.utf8.allSatisfy { $0 < 0x80 }
     }
 
     /// Maximum length of a value that is indexed, in bytes: the table has 4,096.

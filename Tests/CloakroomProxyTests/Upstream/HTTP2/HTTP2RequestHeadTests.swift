@@ -52,6 +52,13 @@ struct HTTP2RequestHeadTests {
         }
     }
 
+    @Test("Rule 31: values that are not ASCII are not compared with those in the compression state")
+    func otherTexts() throws {
+        let list = try convert(
+            "GET / HTTP/1.1\r\nHost: a\r\nUser-Agent: e\u{301}\r\nAccept: \u{e9}\r\nAccept-Language: e\r\n\r\n")
+        expect(list.suffix(3).map(\.indexable), equals: [.nonIndexable, .nonIndexable, .indexable])
+    }
+
     @Test(
         "A head that may exceed the peer's frame size is rejected before anything is encoded", arguments: [0x5c, 0x61])
     func frameSize(byte: UInt8) throws {
