@@ -30,9 +30,9 @@ struct HTTP2ResponseHead {
         for (name, value, _) in list {
             if name.utf8.first == UInt8(ascii: ":") {
                 // Pseudo-fields come first, and a response has exactly one (RFC 9113 §8.3.2).
-                guard status == nil, head.fields.isEmpty, name == ":status", let code = Self.status(value) else {
-                    throw .malformed
-                }
+                guard status == nil, head.fields.isEmpty, name.utf8.elementsEqual(":status".utf8),
+                    let code = Self.status(value)
+                else { throw .malformed }
                 status = code
                 bytes.writeStaticString("HTTP/1.1 ")
                 bytes.writeString(value)

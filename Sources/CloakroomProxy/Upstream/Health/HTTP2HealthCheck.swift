@@ -117,7 +117,9 @@ final class HTTP2HealthCheck: HealthCheckHandler {
         guard let code = trailers.first(name: "grpc-status") else {
             return end(.failed("the response has no grpc-status"))
         }
-        guard code == "0" else { return end(.failed("grpc-status \(code.prefix(4))")) }
+        guard code.utf8.elementsEqual("0".utf8) else {
+            return end(.failed("grpc-status \(String(decoding: code.utf8.prefix(4), as: UTF8.self))"))
+        }
         let body = body
         let status = GRPCHealth.status(ofBody: body.span)
         end(status.map { .service($0) } ?? .failed("the response is not valid"))

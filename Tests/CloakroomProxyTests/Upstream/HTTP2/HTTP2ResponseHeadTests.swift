@@ -49,6 +49,17 @@ struct HTTP2ResponseHeadTests {
         #expect(throws: HTTP2ResponseHead.Problem.malformed) { try convert(fields) }
     }
 
+    @Test("Names and values cost linear time, also texts that are slow to normalize")
+    func linear() {
+        let heads: [(String) -> [(String, String)]] = [
+            { [(":\($0)", "200")] }, { [($0, "200")] }, { [(":status", $0)] }, { [(":status", "200"), ("a", $0)] },
+        ]
+        for head in heads {
+            let ratio = LinearTime.ratio(ofMarks: { _ = try? convert(head($0)) })
+            #expect(ratio < 4, "\(ratio)")
+        }
+    }
+
     @Test("The limits of heads apply to one response")
     func limits() throws {
         let limits = HeadLimits(head: 1_024, fields: 3)
