@@ -50,8 +50,8 @@ struct AccessTokenRules {
         let tokens = TokenSet(authorization: Secret(bytes: TokenResponse.bearerPrefix + text.bytes), obtainedAt: now)
         var (kept, keep) = (members, configuration.keep)
         // Names separated by spaces (RFC 9068 §2.2.3), or a list of names.
-        let scope = try claims.names(of: "scope", or: .invalidScope).flatMap { $0.split(separator: " ") }
-        kept["scope"] = scope.isEmpty ? nil : .array(scope.map { .string(String($0)) })
+        let scope = try claims.names(of: "scope", or: .invalidScope).flatMap { $0.utf8.split(separator: 0x20) }
+        kept["scope"] = scope.isEmpty ? nil : .array(scope.map { .string(String(Substring($0))) })
         keep.claims.append("scope")
         // The length of the token is their bound, or that of the claims of any session.
         keep.bytes = 16_384
@@ -71,7 +71,7 @@ struct AccessTokenRules {
     /// second one, nothing is verified (RFC 7800 §3.1).
     private func boundKey(_ claims: TokenClaims) throws(TokenRejection) -> [UInt8]? {
         let kinds: [JSONMemberName] = ["typ", "token_type"]
-        let statesKey = kinds.contains { claims[$0]?.string?.lowercased() == "dpop" }
+        let statesKey = kinds.contains { claims[$0]?.string.map { ["dpop"].hasSame($0.lowercased()) } ?? false }
         guard claims.contains("cnf") || statesKey else {
             if permitted.dpop == .required { throw .notSenderConstrained }
             return nil
@@ -92,7 +92,7 @@ struct AccessTokenRules {
         ]
         return kinds.allSatisfy { name, values in
             guard let value = claims[name] else { return true }
-            return value.string.map { values.contains($0.lowercased()) } ?? false
+            return value.string.map { values.hasSame($0.lowercased()) } ?? false
         }
     }
 
@@ -100,7 +100,7 @@ struct AccessTokenRules {
     private func isForAccess(_ claims: TokenClaims) -> Bool {
         let others: [JSONMemberName] = ["nonce", "at_hash", "c_hash", "events"]
         return !others.contains(where: claims.contains)
-            && [nil, .string("Bearer"), .string("DPoP")].contains(claims["typ"])
+            && claims["typ"].map { $0.string.map(["Bearer", "DPoP"].hasSame) ?? false } ?? true
     }
 
     /// The client, which may be stated twice, is permitted.

@@ -1,4 +1,5 @@
 import CloakroomCore
+import CloakroomWire
 
 /// When the key set of one OpenID Provider is fetched. A pure state machine: it reads no clock and makes no call.
 ///
@@ -152,13 +153,14 @@ package struct KeySetSchedule: Sendable {
     }
 
     private static func age(_ directive: ArraySlice<UInt8>) -> Duration? {
-        let text = String(decoding: directive, as: UTF8.self).filter { $0 != " " && $0 != "\t" }.lowercased()
-        if text == "no-store" || text == "no-cache" { return .zero }
-        guard text.hasPrefix("max-age=") else { return nil }
+        // By its bytes: characters are compared by their normalization forms, which takes more than linear time.
+        let text = directive.filter { !Byte.isBlank($0) }.map(Byte.lowerCase)
+        if text.elementsEqual("no-store".utf8) || text.elementsEqual("no-cache".utf8) { return .zero }
+        guard text.starts(with: "max-age=".utf8) else { return nil }
         var digits = text.dropFirst(8)
-        if digits.count >= 2, digits.first == "\"", digits.last == "\"" { digits = digits.dropFirst().dropLast() }
-        guard !digits.isEmpty, digits.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
-        // A number beyond the range of the type is greater than each limit.
-        return Int64(digits).map { .seconds(min($0, 1_000_000_000)) } ?? lifetimes.upperBound
+        let quote = UInt8(ascii: "\"")
+        if digits.count >= 2, digits.first == quote, digits.last == quote { digits = digits.dropFirst().dropLast() }
+        // A greater number counts as this one, which exceeds ``lifetimes``.
+        return Byte.number(digits.span, atMost: 1_000_000_000).map { .seconds($0) }
     }
 }

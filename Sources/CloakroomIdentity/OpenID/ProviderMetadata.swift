@@ -109,7 +109,9 @@ extension ProviderMetadata {
     /// The differences between the document and the configuration. An absent list is no difference: providers leave
     /// lists out that they do not consider useful.
     package func findings(for identity: IdentityConfiguration) -> [Finding] {
-        let lacks = { (list: [String]?, values: [String]) in list.map { Set($0).isDisjoint(with: values) } ?? false }
+        let lacks = { (list: [String]?, values: [String]) in
+            list.map { !$0.contains { text in values.contains { TokenClaims.isSame($0, text) } } } ?? false
+        }
         let method = identity.client.authentication.name
         let differences: [(Bool, String, String)] = [
             (

@@ -53,6 +53,17 @@ struct AccessTokenRulesTests {
         expect(session.source, equals: SessionSource(identity: "company", issuer: "https://id.example.com"))
     }
 
+    @Test("A claim costs linear time, also a text that is slow to normalize")
+    func linear() {
+        let claims: [(String, TokenType)] = [("scope", .accessToken), ("typ", .jwt), ("token_type", .accessToken)]
+        for (name, type) in claims {
+            let ratio = LinearTime.ratio(ofMarks: {
+                _ = try? Self.session(Self.valid.with(name, "\"\($0)\""), type) { $0.types = [.accessToken, .jwt] }
+            })
+            #expect(ratio < 4, "\(name): \(ratio)")
+        }
+    }
+
     /// A claim, its value, and the rejection; `nil` for a permitted value.
     typealias Row = (claim: String, value: String?, expected: TokenRejection?)
 

@@ -141,6 +141,16 @@ struct KeySetScheduleTests {
         expect(KeySetSchedule.lifetime(cacheControl: field.map { Array($0.utf8) }), equals: .seconds(seconds))
     }
 
+    @Test("A directive costs linear time, also a text that is slow to normalize")
+    func linear() {
+        for start in ["", "max-age="] {
+            let ratio = LinearTime.ratio(ofMarks: {
+                _ = KeySetSchedule.lifetime(cacheControl: Array("\(start)\($0)".utf8))
+            })
+            #expect(ratio < 4, "\(ratio)")
+        }
+    }
+
     @Test("Keys of an earlier configuration are used at once, fetched again at once, and then with the usual delays")
     func continued() throws {
         var schedule = KeySetSchedule(freshUntil: Self.hour, now: Self.second)

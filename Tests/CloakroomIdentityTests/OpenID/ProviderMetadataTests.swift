@@ -171,6 +171,18 @@ struct ProviderMetadataTests {
         expect(findings.allSatisfy { !$0.remedy.isEmpty })
     }
 
+    @Test("A list of a provider costs linear time, also with a text that is slow to normalize")
+    func linear() throws {
+        let identity = IdentityConfiguration(
+            name: "company", issuer: Self.issuer,
+            client: IdentityClientConfiguration(id: "c", authentication: .basic(Secret("s"))))
+        let ratio = LinearTime.ratio(ofMarks: {
+            let list = document([("response_types_supported", #"["\#($0)"]"#)])
+            _ = try? ProviderMetadata(list, issuer: Self.issuer).findings(for: identity)
+        })
+        #expect(ratio < 4, "\(ratio)")
+    }
+
     @Test("RFC 9126: whether requests are pushed follows the configuration and the endpoint")
     func pushing() throws {
         var identity = IdentityConfiguration(
