@@ -126,15 +126,15 @@ struct ValkeyKeys: Sendable {
     /// Parses the name of a record's key.
     /// - Returns: `nil` for all other keys.
     func session(named key: ByteBuffer) -> SessionID? {
-        tag(of: String(buffer: key), "}:session").flatMap { SessionID($0) }
+        tag(of: String(ascii: key.readableBytesView), "}:session").flatMap { SessionID($0) }
     }
 
     /// Parses the name of a cutoff's key.
     /// - Returns: `nil` for all other keys.
     func cutoff(named key: ByteBuffer) -> RecordIndex? {
-        guard let tag = tag(of: String(buffer: key), "}:cutoff"), let hash = SessionID(tag.dropFirst())?.value else {
-            return nil
-        }
+        guard let tag = tag(of: String(ascii: key.readableBytesView), "}:cutoff"),
+            let hash = SessionID(tag.dropFirst())?.value
+        else { return nil }
         return switch tag.first {
         case "a": .account(hash)
         case "p": .providerSession(hash)

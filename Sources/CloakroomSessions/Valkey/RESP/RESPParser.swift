@@ -168,7 +168,7 @@ struct RESPParser {
         bytes += count
         switch type {
         case UInt8(ascii: "$"): return .blob(contents)
-        case UInt8(ascii: "!"): return .error(RESPError(line: String(buffer: contents)))
+        case UInt8(ascii: "!"): return .error(RESPError(line: String(ascii: contents.readableBytesView)))
         default:
             var text = contents
             guard let format = text.readString(length: 3), text.readInteger(as: UInt8.self) == UInt8(ascii: ":") else {
@@ -193,7 +193,7 @@ struct RESPParser {
         guard length >= 2, view[end - 1] == 0x0d else { throw .malformedLine }
         let contents = view[(view.startIndex + 1)..<(end - 1)]
         guard !contents.contains(0x0d) else { throw .malformedLine }
-        let line = String(decoding: contents, as: UTF8.self)
+        let line = String(ascii: contents)
         buffer.moveReaderIndex(forwardBy: length + 1)
         return line
     }

@@ -40,7 +40,7 @@ extension RESPValue {
     /// The text of any string type.
     var text: String? {
         if case .simple(let text) = self { return text }
-        return bytes.map { String(buffer: $0) }
+        return bytes.map { String(ascii: $0.readableBytesView) }
     }
 
     /// The members of any aggregate.
@@ -60,6 +60,18 @@ extension RESPValue {
             return elements[index + 1]
         }
         return nil
+    }
+}
+
+extension String {
+    /// A text of a server, whose bytes that are not ASCII become DEL: the texts that are read here have none, and
+    /// to compare or search one of combining marks takes more than linear time.
+    init(ascii bytes: some Collection<UInt8>) {
+        if bytes.allSatisfy({ $0 < 0x80 }) {
+            self.init(decoding: bytes, as: UTF8.self)
+        } else {
+            self.init(decoding: bytes.map { $0 < 0x80 ? $0 : 0x7f }, as: UTF8.self)
+        }
     }
 }
 

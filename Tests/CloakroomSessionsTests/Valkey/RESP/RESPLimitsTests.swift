@@ -37,6 +37,21 @@ struct RESPLimitsTests {
         #expect(parts.bytes.count + 33 <= RESPLimits().blob)
     }
 
+    @Test("Lines and texts cost linear time, also those that are slow to normalize")
+    func linear() {
+        let keys = ValkeyKeys(prefix: "p")
+        let reads: [(String) -> Void] = [
+            { _ = RESPValue.blob(ByteBuffer(string: $0)).text == "done" },
+            { _ = RESPValue.map([.blob(ByteBuffer(string: $0)), .null]).member("mode") },
+            { _ = keys.session(named: ByteBuffer(string: $0)) }, { _ = keys.cutoff(named: ByteBuffer(string: $0)) },
+        ]
+        let lines = "*$-+:#,(".map { type in { (text: String) in _ = try? parse("\(type)\(text)\r\n") } }
+        for read in reads + lines {
+            let ratio = LinearTime.ratio(ofMarks: read)
+            #expect(ratio < 4, "\(ratio)")
+        }
+    }
+
     @Test("Lengths near the largest number, negative ones and those in another form are errors at once")
     func lengths() {
         for type in "$=!" {
