@@ -108,6 +108,8 @@ enum RetryAfter {
     /// Parses the delay, given in seconds or as a date. A past date is zero; an invalid value is `nil`, and the
     /// gateway's own delay applies.
     static func read(_ value: String, now: WallTime) -> Duration? {
+        // Characters of a long text may cost more than linear time.
+        guard value.utf8.count <= 64 else { return nil }
         let value = value.drop { $0 == " " || $0 == "\t" }
         // Compared as bytes: a digit with a combining mark sorts between two digits.
         if value.utf8.allSatisfy({ (0x30...0x39).contains($0) }) {

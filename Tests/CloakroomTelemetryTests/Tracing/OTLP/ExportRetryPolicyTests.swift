@@ -45,7 +45,7 @@ struct ExportRetryPolicyTests {
             "", " ", "-1", "1.5", "soon", "Sun, 06 Nov 1994 08:49:37", "Sun, 06 Nov 1994 24:00:00 GMT",
             "Sun, 6 Nov 1994 08:49:37 GMT", "Sun, 00 Nov 1994 08:49:37 GMT", "Sun, 06 Now 1994 08:49:37 GMT",
             "Sunday, 06-Nov-94 08:49:37 GMT", "Sun, 06 Nov 1994 08:49:37 CET", "Sun, 06 Nov 1994 08:4:37 GMT",
-            "5\u{301}", "٣", "1²",
+            "5\u{301}", "٣", "1²", String(repeating: "0", count: 65),
         ])
     func unreadable(text: String) {
         expect(RetryAfter.read(text, now: WallTime(seconds: 0)), equals: nil)
