@@ -175,7 +175,7 @@ extension OpenIDProvider {
         guard let issued = IssuedTokens(response.body, now: now, onInvalidLifetime: noteInvalidLifetime) else {
             throw failure(.invalidResponse, in: .exchange)
         }
-        guard issued.issuedTokenType == Self.accessTokenType else {
+        guard TokenClaims.isSame(issued.issuedTokenType ?? "", Self.accessTokenType) else {
             throw failure(.failed(.otherTokenType), in: .exchange)
         }
         return ExchangedToken(
