@@ -54,7 +54,7 @@ trap 'exit 130' INT TERM
 failed() {
     echo
     echo "test: what failed:" >&2
-    grep -hE '^✘|error:' "$output"/* >&2 || echo "test: no test; see the output above" >&2
+    grep -hE '^(✘|↳)|error:' "$output"/* >&2 || echo "test: no test; see the output above" >&2
     exit 1
 }
 

@@ -53,7 +53,7 @@ package func require(
     throw RequirementError()
 }
 
-/// A value that a test requires does not exist. The issue before it says where.
+/// A value that a test requires does not exist. The issue before it has the place.
 private struct RequirementError: Error {}
 
 private func record(
