@@ -122,7 +122,7 @@ struct AdminConnectionTests {
             // Part of the body is received later.
             try made.receive(String(request.prefix(90)))
             made.connection.finish()
-            expect(made.isOpen, equals: (request.count > 1))
+            expect(made.isOpen, equals: request.count > 1)
             if made.isOpen { try made.receive(String(request.dropFirst(90))) }
             made.respond()
             expect(!made.isOpen)

@@ -31,7 +31,7 @@ import Testing
         expect(configuration.limits, equals: LimitsConfiguration())
         expect(configuration.timeouts, equals: TimeoutsConfiguration())
         expect(configuration.routes.map(\.name), equals: ["episodes", "video"])
-        expect(configuration.routes[1].pattern, equals: (try PathPattern("/videos/{id}")))
+        expect(configuration.routes[1].pattern, equals: try PathPattern("/videos/{id}"))
         expect(configuration.routes[1].requiresAuthorization)
         expect(configuration.routes[1].inject, equals: [.apiToken, .bearer])
     }
@@ -175,7 +175,7 @@ import Testing
         expect(ConfigSources(file: nil, environment: ignored).hasVariables)
         let good = try ConfigFixture()
         let values = try good.load(environment: tracing).values
-        expect(values, equals: (try good.load(environment: tracing.merging(ignored) { $1 }).values))
+        expect(values, equals: try good.load(environment: tracing.merging(ignored) { $1 }).values)
         expect(values.first { $0.key == "tracing.serviceName" }?.origin, equals: "environment OTEL_SERVICE_NAME")
         let bad = try ConfigFixture(ConfigFixture.good.replacing("15m", with: "15").replacing("inject", with: "injct"))
         let errors = bad.valueErrors(environment: tracing, overrides: overrides)

@@ -24,11 +24,11 @@ struct SessionStoreFactoryTests {
         for kind in SessionConfiguration.Store.allCases {
             let made = try make(
                 SessionConfiguration(store: kind, secrets: [Self.secret], sqlite: sqlite, valkey: valkey))
-            expect(made.store.isAvailable, equals: (kind == .memory), "\(kind)")
+            expect(made.store.isAvailable, equals: kind == .memory, "\(kind)")
             expect(made.store.count, equals: 0, "\(kind)")
             var limit = RateLimit(name: "few")
             limit.isShared = true
-            expect(RateBuckets(limit, storage: made.rateLimits).areShared, equals: (kind == .valkey), "\(kind)")
+            expect(RateBuckets(limit, storage: made.rateLimits).areShared, equals: kind == .valkey, "\(kind)")
         }
     }
 

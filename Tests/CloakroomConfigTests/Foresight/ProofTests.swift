@@ -349,7 +349,7 @@ struct ProofTests {
         for (before, after, opens) in [(old, new, true), (new, old, false)] {
             let verdicts = try Proof([], about: after, since: before).verdicts()
             let example: Counterexample? = if case .fails(let request)? = verdicts.first { request } else { nil }
-            expect((example != nil), equals: opens)
+            expect(example != nil, equals: opens)
         }
     }
 }

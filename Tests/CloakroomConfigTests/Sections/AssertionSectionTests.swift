@@ -74,7 +74,7 @@ struct AssertionSectionTests {
         let yaml = Self.good.replacing(token, with: token + assertion)
         let text = try ConfigFixture(yaml).report { .checkConfig($0) }.text
         for other in ["api", "other"] {
-            expect(text.contains("is also that of upstream \"\(other)\""), equals: (audience == "orders"), "\(text)")
+            expect(text.contains("is also that of upstream \"\(other)\""), equals: audience == "orders", "\(text)")
         }
     }
 

@@ -62,11 +62,11 @@ struct RouteCredentialsTests {
         let fixture = try ConfigFixture(Self.yaml("requiresAuthorization: true, authorization: \(value)"))
         let explained = fixture.report { CommandReport.explain($0, method: "GET", target: "/api") }.text
         expect(explained.contains(explanation), "\(explained)")
-        expect(explained.contains("hop-by-hop fields, Authorization"), equals: (value != "pass"))
+        expect(explained.contains("hop-by-hop fields, Authorization"), equals: value != "pass")
         let routes = fixture.report(CommandReport.routes).text.split(separator: "\n")
         expect(routes.first?.hasSuffix("CREDENTIALS") == true && routes.contains { $0.hasSuffix(column) }, "\(routes)")
         let notes = try fixture.load().notes.map(\.description)
-        expect(notes.contains { $0.contains("unverified") }, equals: (value == "pass"), "\(notes)")
+        expect(notes.contains { $0.contains("unverified") }, equals: value == "pass", "\(notes)")
     }
 
     @Test("A route that accepts more is an exposure", arguments: ["either", "pass"])

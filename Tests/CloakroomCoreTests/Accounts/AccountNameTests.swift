@@ -102,7 +102,7 @@ struct AccountNameTests {
         let plain = keys("jo")
         for spelling in ["Jo", "JO", "j\u{f3}"] {
             let account = AccountName(text: spelling)
-            expect(SignInThrottle.isFolded(account), equals: (spelling == "j\u{f3}"), "\(spelling)")
+            expect(SignInThrottle.isFolded(account), equals: spelling == "j\u{f3}", "\(spelling)")
             expect(keys(spelling).contains { $0.scope == .spelling }, "\(spelling)")
             expect(keys(spelling).first { $0.scope == .account }, equals: plain.first { $0.scope == .account })
         }

@@ -16,7 +16,7 @@ struct ConnectionOptionsTests {
             let many = try RequestHead.with(lines: names.map { "Connection: \($0),," })
             for head in [one, many] {
                 expect(ConnectionOptions.read(head).count, equals: count)
-                expect(ConnectionOptions.read(head).isOverLimit, equals: (count > 32))
+                expect(ConnectionOptions.read(head).isOverLimit, equals: count > 32)
             }
         }
         try expect(!ConnectionOptions.read(RequestHead.with("Connection: ,, ,")).isOverLimit)

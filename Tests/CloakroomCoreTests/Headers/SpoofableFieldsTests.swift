@@ -86,8 +86,8 @@ struct SpoofableFieldsTests {
         for name in names {
             let spelling = name.split(separator: "-", omittingEmptySubsequences: false).joined(separator: "_")
             let position = set.index(of: spelling.uppercased())
-            expect((position != nil), equals: (name.utf8.count % 3 != 0), "\(name)")
-            expect(set.contains(spelling), equals: (position != nil), "\(name)")
+            expect(position != nil, equals: name.utf8.count % 3 != 0, "\(name)")
+            expect(set.contains(spelling), equals: position != nil, "\(name)")
             if let position { positions.insert(position) }
         }
         expect(positions, equals: Set(0..<108))

@@ -14,8 +14,8 @@ struct ClientAddressKeyTests {
         ])
     func blocks(one: String, other: String, areSame: Bool) throws {
         let (one, other) = (try require(ClientAddressKey(one)), try require(ClientAddressKey(other)))
-        expect((one == other), equals: areSame)
-        expect((one.bytes == other.bytes), equals: areSame)
+        expect(one == other, equals: areSame)
+        expect(one.bytes == other.bytes, equals: areSame)
     }
 
     @Test("is nil without an IP address", arguments: ["", "localhost", "192.0.2", "[::1]", "unix:/run/x"])

@@ -63,6 +63,6 @@ struct HostNamesTests {
             ("[::1", false), ("localhost@evil.example", false), ("evil.example:80", false), ("10.0.0.1", false),
         ])
     func localHosts(authority: String, isLocal: Bool) {
-        expect((HostNames.folded(authority).map(HostNames.isLocal) ?? false), equals: isLocal)
+        expect(HostNames.folded(authority).map(HostNames.isLocal) ?? false, equals: isLocal)
     }
 }

@@ -50,7 +50,7 @@ struct RateLimitTableTests {
                 now += step
                 bucket = min(bucket + step, UInt64(burst) * pace.cost)
                 let charge = table.charge(99, pace, now: now)
-                expect((charge.wait == 0), equals: (bucket >= pace.cost))
+                expect(charge.wait == 0, equals: bucket >= pace.cost)
                 if bucket >= pace.cost {
                     bucket -= pace.cost
                     expect(pace.remaining(after: charge), equals: bucket / pace.cost)

@@ -59,7 +59,7 @@ struct LenientPathTests {
             let path = path()
             let expected = Bool.random(using: &generator) ? self.path(like: path, &generator) : "/a/s."
             let isEqual = Self.isEqual(path, to: expected)
-            expect(isEqual, equals: (Self.canonical(path) == Self.canonical(expected)), "\(path) \(expected)")
+            expect(isEqual, equals: Self.canonical(path) == Self.canonical(expected), "\(path) \(expected)")
             if isEqual { equal += 1 }
         }
         #expect(equal > 50, "the test covers too few cases")

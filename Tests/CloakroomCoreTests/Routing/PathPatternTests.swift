@@ -74,7 +74,7 @@ struct PathPatternTests {
             var scratch: [UInt8] = []
             let target = try? RequestTarget.parse(Array(text.utf8).span, scratch: &scratch)
             let isLiteral = (try? PathPattern(text)) != nil
-            expect(isLiteral, equals: (target != nil && target?.query.isEmpty == true), "\(text.debugDescription)")
+            expect(isLiteral, equals: target != nil && target?.query.isEmpty == true, "\(text.debugDescription)")
         }
     }
 }

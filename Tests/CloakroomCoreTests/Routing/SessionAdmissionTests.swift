@@ -54,7 +54,7 @@ struct SessionAdmissionTests {
             let session = Fixture.session(of: identity)
             let uses = try Uses(of: .active(session), require: requirement)
             expect(uses.request, equals: request(session))
-            expect(uses.endpoint, equals: (identity == removed ? .denied(.unknownSource) : .admitted(.none)))
+            expect(uses.endpoint, equals: identity == removed ? .denied(.unknownSource) : .admitted(.none))
             expect(uses.endsResponse, equals: ends)
         }
     }

@@ -147,7 +147,7 @@ struct SessionRulesTests {
                         let mayExchange = inject.contains(.bearer) && exchanged == upstream
                         switch decision {
                         case .forward(let permit):
-                            expect(permit.authorization, equals: (mayOwn ? Secret("Bearer company") : nil))
+                            expect(permit.authorization, equals: mayOwn ? Secret("Bearer company") : nil)
                             expect(!mayExchange)
                         case .exchange(let pending):
                             expect(mayExchange)
@@ -175,7 +175,7 @@ struct SessionRulesTests {
                     let route = try Fixture.route(to: upstream, inject)
                     let result = try Result(Self.decide(route, password, in: configuration))
                     let token: Result = isReceiver ? .forwarded(token: "Bearer password") : .wrongIdentity
-                    expect(result, equals: (inject.contains(.bearer) ? token : .forwarded(token: nil)))
+                    expect(result, equals: inject.contains(.bearer) ? token : .forwarded(token: nil))
                     // The list does not concern sessions of providers.
                     let company = Fixture.session(of: Fixture.company)
                     try expect(
@@ -185,7 +185,7 @@ struct SessionRulesTests {
                     let rules = Fixture.rules(route, in: configuration)
                     expect(
                         Fixture.rules(route, in: own).isEquivalent(to: rules, for: password.source),
-                        equals: (!inject.contains(.bearer) || upstream == Fixture.legacy))
+                        equals: !inject.contains(.bearer) || upstream == Fixture.legacy)
                 }
             }
         }

@@ -193,7 +193,7 @@ struct StricterRouteTests {
             ProviderFixture.rules(try ProviderFixture.route(to: ProviderFixture.shop, require: requirement))
         }
         let reason = try rules(mine).reasonStricter(than: rules(other))
-        expect((reason != nil), equals: isStricter)
+        expect(reason != nil, equals: isStricter)
         guard let reason else { return }
         expect(reason, equals: (mine.claims.isEmpty ? .requirement : .claims))
     }

@@ -195,7 +195,7 @@ struct TokenCallPathsTests {
                 guard without.answer("GET", target) == text else { continue }
                 let call = calls.call(at: Array(target.utf8).span)
                 let isNamed = !route.pattern.isWide && call?.kind == .user
-                expect((table.answer("GET", target) == text), equals: (call == nil || isNamed), "\(text) \(target)")
+                expect(table.answer("GET", target) == text, equals: call == nil || isNamed, "\(text) \(target)")
                 if call != nil { met += 1 }
             }
         }

@@ -97,7 +97,7 @@ struct SessionClaimsTests {
                 let isPermitted = index % 3 != 0
                 expect(
                     Fixture.admission(of: session, by: rules, now: Fixture.now),
-                    equals: (isPermitted ? .admitted(.own) : .denied(.missingClaim("groups")))
+                    equals: isPermitted ? .admitted(.own) : .denied(.missingClaim("groups"))
                 )
                 expect(claims.verdict(by: rules) != nil)
             }
@@ -157,7 +157,7 @@ struct SessionClaimsTests {
             let rules = try admit(session, requirement).rules
             let decision = AuthDecision.decide(
                 rules.access, at: 0, now: Fixture.now, rules: rules, session: .active(session))
-            expect(decision, equals: (refreshes ? .refresh(session) : .stepUp(session)))
+            expect(decision, equals: refreshes ? .refresh(session) : .stepUp(session))
             expect(
                 AuthDecision.decide(rules.access, at: 0, refreshed: session, rules: rules, now: Fixture.now),
                 equals: .stepUp(session))

@@ -152,7 +152,7 @@ struct SessionCookieTests {
         for isRequested in [false, true] {
             expect(maxAge(.never, isRequested: isRequested, end: end), equals: nil)
             expect(maxAge(.always, isRequested: isRequested, end: end), equals: .seconds(60))
-            expect(maxAge(.onRequest, isRequested: isRequested, end: end), equals: (isRequested ? .seconds(60) : nil))
+            expect(maxAge(.onRequest, isRequested: isRequested, end: end), equals: isRequested ? .seconds(60) : nil)
         }
         // A session that has ended removes its cookie.
         expect(maxAge(.always, isRequested: true, end: SessionTime(seconds: 999)), equals: .zero)

@@ -118,7 +118,7 @@ struct CompactSessionFieldsTests {
                         let client = SessionClientInfo(peer: "2001:db8::1", userAgent: family)
                         let session = session(refreshToken: token, json: json, account: account, client: client)
                         expect(session.tokens.refreshToken, equals: token)
-                        expect(session.isRefreshable, equals: (token != nil))
+                        expect(session.isRefreshable, equals: token != nil)
                         expect(session.user, equals: UserProfile(json: json, account: account))
                         expect(session.client, equals: client)
                         expect(session.tokens.accessTokenExpiresAt, equals: nil)

@@ -36,7 +36,7 @@ struct RetryDecisionTests {
                 budget.tick(elapsed: 60_000_000_000)
                 let decision = decide(failure, method)
                 if expected[reason]?.contains(method) == true {
-                    expect(decision, equals: (reason == .stale ? .retryFresh(.stale) : .retryOther(reason)))
+                    expect(decision, equals: reason == .stale ? .retryFresh(.stale) : .retryOther(reason))
                 } else {
                     expect(decision, equals: .pass(.method, reason: reason))
                 }
@@ -86,8 +86,8 @@ struct RetryDecisionTests {
         for (failure, reason) in Self.failures {
             let isSafe = reason == .connect || reason == .refused
             let decision = decide(failure, .post, post) { $0.isCall = true }
-            expect(decision, equals: (isSafe ? .retryOther(reason) : .pass(.method, reason: reason)))
-            expect(decide(failure, .post, post).isRetry, equals: (reason != .stale))
+            expect(decision, equals: isSafe ? .retryOther(reason) : .pass(.method, reason: reason))
+            expect(decide(failure, .post, post).isRetry, equals: reason != .stale)
         }
     }
 

@@ -223,7 +223,7 @@ struct TargetWordTests {
                     .probeStarted(time: 5 * second),
                 ]
                 word = word.after(events[Int(random >> 40) % events.count], now: now)
-                expect(word.isUsable, equals: (!word.isDown && !word.isDraining && word.circuit == .closed))
+                expect(word.isUsable, equals: !word.isDown && !word.isDraining && word.circuit == .closed)
                 expect(!word.isProbing || word.circuit != .closed)
             }
             word = word.after(.checkPassed, now: now).after(.undrained, now: now)

@@ -47,7 +47,7 @@ struct DataTests {
             }
         }
         expect(Self.texts(events), equals: expected)
-        expect(test.output(), equals: (expected.hasSuffix("!") ? [.reset(1, .protocolError)] : []))
+        expect(test.output(), equals: expected.hasSuffix("!") ? [.reset(1, .protocolError)] : [])
     }
 
     @Test("A body whose length is declared as 0 is empty")
@@ -97,7 +97,7 @@ struct DataTests {
             let test = TestConnection(open: 1)
             expect(test.send(.data(1, [0x61, 0x62], end: end, padding: count)), equals: [.data(1, "ab", end: end)])
             let empty = test.send(.data(1, [], end: true, padding: count))
-            expect(empty, equals: (end ? [.closed(1, .streamClosed)] : [.data(1, "", end: true)]))
+            expect(empty, equals: end ? [.closed(1, .streamClosed)] : [.data(1, "", end: true)])
         }
     }
 

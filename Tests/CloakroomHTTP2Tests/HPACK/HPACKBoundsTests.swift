@@ -140,7 +140,7 @@ struct HPACKBoundsTests {
             named.append(Request.block)
             named.literal(nameIndex: 62, "trailers")
             let isValid = name == "te" || name == "a"
-            expect((try decoder.result(named.bytes) == .request(RequestBlock())), equals: isValid)
+            expect(try decoder.result(named.bytes) == .request(RequestBlock()), equals: isValid)
         }
     }
 

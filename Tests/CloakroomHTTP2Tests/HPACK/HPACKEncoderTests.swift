@@ -65,7 +65,7 @@ struct HPACKEncoderTests {
         arguments: [100, 103, 200, 204, 206, 299, 304, 400, 401, 404, 418, 500, 503, 599, 999])
     func status(_ status: Int) throws {
         try expect(encoder.send(status: status, lines: ""), equals: [":status=\(status)"])
-        expect(encoder.block.count, equals: ([200, 204, 206, 304, 400, 404, 500].contains(status) ? 1 : 5))
+        expect(encoder.block.count, equals: [200, 204, 206, 304, 400, 404, 500].contains(status) ? 1 : 5)
     }
 
     @Test("Complete lines of the gateway, and trailers, which have no status")

@@ -198,7 +198,7 @@ struct RequestAssemblyTests {
         ])
     func values(name: String, value: String, isValid: Bool) throws {
         let fields = Request.fields.map { $0.0 == name ? (name, value) : $0 }
-        expect((try Self.result(fields) == .request(RequestBlock())), equals: isValid)
+        expect(try Self.result(fields) == .request(RequestBlock()), equals: isValid)
     }
 
     @Test("RFC 9113 §8.3.1: the target * is only for OPTIONS")

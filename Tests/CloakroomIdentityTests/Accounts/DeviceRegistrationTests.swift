@@ -86,7 +86,7 @@ struct DeviceRegistrationTests {
         request.fetchMetadata = FetchMetadata(isGET: false, mode: mode, destination: mode.map { _ in "empty" })
         await expect(subject.endpoints.respond(request).status, equals: status)
         let session = try session(client)
-        expect((session.device == nil), equals: (status == 403))
+        expect(session.device == nil, equals: status == 403)
         let reason = status == 403 ? DeviceRejection.script : nil
         expect(
             subject.observer.all.last,
@@ -106,7 +106,7 @@ struct DeviceRegistrationTests {
         elsewhere.ticket = nil
         await expect(register(elsewhere, proof, at: 1), equals: status)
         let session = try session(client)
-        expect((session.device == nil), equals: (status == 401))
+        expect(session.device == nil, equals: status == 401)
         await expect(register(client, proof, at: 2), equals: 200)
     }
 

@@ -49,7 +49,7 @@ struct EndSessionsTests {
         let ticket = try await subject.ticket()
         let id = try subject.id(of: ticket)
         let response = await subject.sessions(.endSession, "\(id)", ticket: ticket)
-        expect(response, equals: (await subject.signOut(nil)))
+        expect(response, equals: await subject.signOut(nil))
         expect(subject.journal.all.suffix(2), equals: ["end signed_out", "revoke canary-refresh-1"])
         expect(subject.observer.all.last, equals: .signOut(id))
         await expect(subject.whoAmI(ticket).problem?.reason, equals: .revoked)

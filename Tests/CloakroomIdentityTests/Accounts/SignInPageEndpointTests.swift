@@ -162,7 +162,7 @@ struct SignInPageEndpointTests {
             (await subject.signIn(), false),
         ] {
             let age = try maxAge(response)
-            expect((age != nil), equals: isPersistent)
+            expect(age != nil, equals: isPersistent)
             // The time that the sign-in took is subtracted.
             if let age { expect((limit - 60...limit).contains(age)) }
         }
@@ -173,7 +173,7 @@ struct SignInPageEndpointTests {
         let subject = try subject(persistence)
         for more in ["", "&persistent=on"] {
             let response = await send(subject, "email=jo%40example.com&password=x" + more)
-            expect((try maxAge(response) != nil), equals: (persistence == .always))
+            expect(try maxAge(response) != nil, equals: persistence == .always)
         }
     }
 }

@@ -164,7 +164,7 @@ struct AppLoginTests {
         for _ in 0..<40 where !isThrottled {
             isThrottled = await exchange(code, thief, at: LoginFixture.now + .seconds(seconds)).status == 429
         }
-        expect(isThrottled, equals: (seconds == 0))
+        expect(isThrottled, equals: seconds == 0)
     }
 
     @Test("Identity rule 35: usedCodeIsRejected, codeOfAnotherReplica: a code is used once, in any replica")
@@ -319,7 +319,7 @@ struct AppLoginTests {
         let isSame = subject == "jo"
         expect(response.status, equals: (isSame ? 200 : 403))
         expect(response.problem?.code, equals: (isSame ? nil : .stepUpFailed))
-        expect((client.ticket == earlier), equals: !isSame)
+        expect(client.ticket == earlier, equals: !isSame)
         await expect(gateway.whoAmI(client.ticket).status, equals: 200)
         expect(gateway.store.count, equals: 1)
     }

@@ -157,7 +157,7 @@ struct LoginControllerTests {
         expect(gateway.lastLogin?.reason, equals: reason)
         let misconfigured = gateway.observer.all.contains(
             .identityMisconfigured(.invalidClient, in: .push, of: "company"))
-        expect(misconfigured, equals: (kind == .misconfigured(.invalidClient)))
+        expect(misconfigured, equals: kind == .misconfigured(.invalidClient))
         expect(!"\(gateway.observer.all)".contains("canary"))
     }
 
@@ -281,7 +281,7 @@ struct LoginControllerTests {
             let response = await browser.login(String(query), metadata: Self.navigation(from: "same-origin"))
             expect(response.location?.hasPrefix("https://id.partner.example/authorize?"), equals: true)
             let login = try require(LoginFixture.pending(browser.loginCookies))
-            expect(login.returnTarget, equals: (returnTo.contains("evil") ? "/home" : "/invoice?a=1&b=2"))
+            expect(login.returnTarget, equals: returnTo.contains("evil") ? "/home" : "/invoice?a=1&b=2")
             expect(login.route == "invoice" && !login.isPersistent)
         }
         await expect(LoginBrowser(gateway).login("x=%FF", sendsTicket: false, metadata: foreign).status, equals: 400)

@@ -98,7 +98,7 @@ struct LoginCookiesTests {
     func expiry(seconds: Int64, isValid: Bool) throws {
         let now = LoginFixture.now + .seconds(seconds)
         let state = LoginFixture.secrets(1).state
-        expect((cookies.login(forState: state, among: [try cookie(1)], now: now) != nil), equals: isValid)
+        expect(cookies.login(forState: state, among: [try cookie(1)], now: now) != nil, equals: isValid)
     }
 
     @Test("Identity rule 3: the oldest pending login makes way, unreadable and expired ones first")

@@ -106,7 +106,7 @@ struct SignInPageTests {
         let form = try require(html.range(of: "<form")).lowerBound
         let choices = try require(html.range(of: "class=\"choices\"")).lowerBound
         let divider = try require(html.range(of: "class=\"or\"")).lowerBound
-        expect((form < choices), equals: isPasswordFirst)
+        expect(form < choices, equals: isPasswordFirst)
         expect((min(form, choices)..<max(form, choices)).contains(divider))
         // The box of the style's selector precedes the choices in either order.
         let asking = try self.html(

@@ -56,7 +56,7 @@ struct AuthorizationURLTests {
             let url = try await fixture.authorizationURL(
                 passed: [.init("prompt", "login"), .init("login_hint", "a b&c")])
             let request = fixture.requests("POST /par").first
-            expect((request != nil), equals: isPushed)
+            expect(request != nil, equals: isPushed)
             let form = (request ?? url).form
             expect(form["prompt"] == "login" && form["audience"] == "a" && form["login_hint"] == "a b&c")
         }

@@ -91,7 +91,7 @@ struct BoundTokensTests {
             let bound = try Self.token(fixture, try Self.cnf(client))
             await expect(Self.verify(tokens, bound, try client.proof(of: bound, at: fixture.now)), equals: row.1)
             await expect(Self.verify(tokens, try Self.token(fixture, nil), nil), equals: row.2)
-            expect((tokens.nonce(site: 0, now: fixture.now) != nil), equals: row.3)
+            expect(tokens.nonce(site: 0, now: fixture.now) != nil, equals: row.3)
         }
     }
 

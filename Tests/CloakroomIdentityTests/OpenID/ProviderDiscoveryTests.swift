@@ -236,7 +236,7 @@ struct ProviderDiscoveryTests {
         let provenance = try require(fixture.session().provenance)
         let hasURL = next.endSessionURL(provenance, publicURL: "https://app.example.com") != nil
         await next.shutdown()
-        expect((status.keys == .fresh), equals: status.hasMetadata)
+        expect(status.keys == .fresh, equals: status.hasMetadata)
         expect(hasURL, equals: status.hasMetadata)
         return status.hasMetadata
     }

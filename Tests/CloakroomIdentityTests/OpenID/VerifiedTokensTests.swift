@@ -214,7 +214,7 @@ struct VerifiedTokensTests {
                     codes.append(Self.problem(await tokens.verify(Secret("Bearer \(token)"), site: 0, from: origin)))
                 }
                 expect(codes.prefix(20).allSatisfy { $0 == .identityUnavailable })
-                expect(codes.contains(.rateLimited), equals: (number > 0))
+                expect(codes.contains(.rateLimited), equals: number > 0)
             }
             await other.shutdown()
         }

@@ -238,11 +238,11 @@ struct ExchangedTokensTests {
         for seconds in 0..<12 {
             let token = try await token(session)
             let isDropped = tokens.drop(token, of: session, upstream: 0)
-            expect(isDropped, equals: (seconds % 5 == 0), "after \(seconds) s")
-            expect((cached(session) == nil), equals: isDropped)
+            expect(isDropped, equals: seconds % 5 == 0, "after \(seconds) s")
+            expect(cached(session) == nil, equals: isDropped)
             // Rejections of an earlier token, which requests in flight report later, drop nothing.
             for earlier in rejected { expect(tokens.drop(earlier, of: session, upstream: 0)) }
-            expect((cached(session) == nil), equals: isDropped)
+            expect(cached(session) == nil, equals: isDropped)
             if isDropped { rejected.append(token) }
             scripted.advance(by: .seconds(1))
         }

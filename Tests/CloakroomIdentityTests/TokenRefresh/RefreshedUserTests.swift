@@ -90,14 +90,14 @@ struct RefreshedUserTests {
             await expect(test.refresh(session, ticket).storeRetryAfter, equals: 1)
             await test.settle()
             expect(test.kept(ticket)?.authorization, equals: session.authorization)
-            expect(test.client.revoked, equals: (rotates ? [Secret("canary-successor-1")] : []))
+            expect(test.client.revoked, equals: rotates ? [Secret("canary-successor-1")] : [])
             // The session ends with the next attempt, and with it the token that both have.
             test.store.recover(.reject)
             test.time.advance(by: .seconds(400))
             await expect(test.refresh(session, ticket).endReason, equals: .refreshRejected)
             await test.settle()
             expect(
-                test.client.revoked.last, equals: (rotates ? Secret("canary-successor-2") : session.tokens.refreshToken)
+                test.client.revoked.last, equals: rotates ? Secret("canary-successor-2") : session.tokens.refreshToken
             )
         }
     }

@@ -231,7 +231,7 @@ struct BearerRouteTests: RouteCredentialsSuite {
             for client in ["a", "b"] {
                 let isKept = try config(credentials, client).containsEquivalent(
                     old.routes[2], of: old, for: Company.identity.source)
-                expect(isKept, equals: (client == "a" || credentials == .session))
+                expect(isKept, equals: client == "a" || credentials == .session)
             }
         }
     }

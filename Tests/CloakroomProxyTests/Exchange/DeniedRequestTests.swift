@@ -83,7 +83,7 @@ struct DeniedRequestTests {
         expect(denial.decision, equals: .unauthenticated)
         expect(denial.reason, equals: .noSession)
         expect(String(decoding: denial.fieldLines, as: UTF8.self), equals: Self.vary)
-        expect((Self.problem(denial) == nil), equals: isNavigation, "\(fields)")
+        expect(Self.problem(denial) == nil, equals: isNavigation, "\(fields)")
         if !isNavigation { expect(Self.problem(denial)?.reason, equals: .noSession) }
     }
 

@@ -130,7 +130,7 @@ struct RequestDeciderTests {
             + "Connection: Upgrade\r\nUpgrade: websocket\r\n\(fields)"
         let (_, session) = FakeSessions.make()
         let result = try Self.decide(text + "\r\n", session: .active(session), setup: setup)
-        expect((Self.code(result.decision) != .crossSite), equals: isAccepted)
+        expect(Self.code(result.decision) != .crossSite, equals: isAccepted)
         let with = try Self.decide(text + "X-CSRF: 1\r\n\r\n", session: .active(session), setup: setup)
         expect(Self.code(with.decision) != .crossSite)
     }

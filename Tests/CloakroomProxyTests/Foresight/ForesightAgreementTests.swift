@@ -262,7 +262,7 @@ struct ForesightAgreementTests {
         for (claim, count) in zip(claims, broken) {
             let report = CommandReport.prove(Self.sources(claim.text, requiresField: requiresField))
             expect(report.text.hasPrefix(claim.holds ? "holds: it\n" : "fails: it\n"), "\(claim.text): \(report.text)")
-            expect((count == 0), equals: claim.holds, "\(claim.text): \(count)")
+            expect(count == 0, equals: claim.holds, "\(claim.text): \(count)")
         }
     }
 

@@ -276,7 +276,7 @@ struct ForwardAuthTests {
         }
         let line = try require(log.lines("event", "forward_auth_origin").first)
         expect(line["proxy"], equals: proxy.rawValue)
-        expect(line["hint"]?.contains("allowed_headers"), equals: (proxy == .envoy))
+        expect(line["hint"]?.contains("allowed_headers"), equals: proxy == .envoy)
     }
 
     @Test(

@@ -55,7 +55,7 @@ struct FieldRuleTests {
             expect(!request.values.contains("forged"))
             expect(request["x-kept"], equals: ["yes"])
             expect(request["x-api-token"], equals: (path == "/public/a" ? [] : [Canary.apiToken]))
-            expect(request["authorization"], equals: (path == "/private/a" ? ["Bearer \(Canary.accessToken)"] : []))
+            expect(request["authorization"], equals: path == "/private/a" ? ["Bearer \(Canary.accessToken)"] : [])
             expect(request["x-forwarded-for"], equals: ["127.0.0.1"])
             expect(request["x-forwarded-proto"], equals: ["http"])
             expect(request["x-forwarded-host"], equals: ["gateway.test"])

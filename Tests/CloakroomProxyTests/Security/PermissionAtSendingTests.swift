@@ -95,7 +95,7 @@ struct PermissionAtSendingTests {
                 // The connection was not lost by it.
                 try await expect(first.exchange(Ask.get()).text, equals: "ok")
                 let requests = gateway.upstream.requests.filter { $0.line.contains("private") }
-                expect(requests.map { $0["Authorization"] }, equals: (change.authorization.map { [$0] } ?? []))
+                expect(requests.map { $0["Authorization"] }, equals: change.authorization.map { [$0] } ?? [])
                 expect(gateway.upstream.connections.count, equals: 1)
             }
     }

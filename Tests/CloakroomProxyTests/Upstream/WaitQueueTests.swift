@@ -29,7 +29,7 @@ struct WaitQueueTests {
                     let removed = queue.remove(model[index].id)
                     expect(removed?.waiter, equals: model[index].waiter)
                     expect(removed?.slot, equals: model[index].waiter % 5)
-                    expect(removed?.hasPlace, equals: (model[index].waiter % 2 == 0))
+                    expect(removed?.hasPlace, equals: model[index].waiter % 2 == 0)
                     left.append(model.remove(at: index).id)
                 case 8:
                     if let id = left.randomElement(using: &generator) { expect(queue.remove(id) == nil) }

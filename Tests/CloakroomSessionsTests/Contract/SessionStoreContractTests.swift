@@ -101,7 +101,7 @@ struct SessionStoreContractTests {
     func touchesSeldom(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let granularity = kind.timeouts.touchGranularity
-            expect(granularity, equals: (kind.isShared ? .milliseconds(112_500) : .seconds(60)))
+            expect(granularity, equals: kind.isShared ? .milliseconds(112_500) : .seconds(60))
             let (ticket, _) = try await store.create(Sample.new(), now: start)
             let touched = start + granularity
             let before = touched - .milliseconds(1)

@@ -52,7 +52,7 @@ struct SurplusContractTests {
         try await kind.run(with: Sample.new(2)) { store, _, _ async throws in
             for second in 1...4 as ClosedRange<Int64> {
                 let created = try await store.create(Sample.new(1), limit: 2, now: start + .seconds(second))
-                expect(created.mayExceed, equals: (second > 2))
+                expect(created.mayExceed, equals: second > 2)
             }
             try await expect(!store.create(Sample.new(2), limit: 2, now: start).mayExceed)
             // Sessions for which the same name was typed may be those of the user.

@@ -41,7 +41,7 @@ struct SQLiteRecordStoreTests {
         let survivor = directory.store(copy)
         for number in 0..<1_000 {
             let record = SampleRecord.record(UInt64(number))
-            try await expect(survivor.read(record), equals: (number < 500 ? .record(record) : .none))
+            try await expect(survivor.read(record), equals: number < 500 ? .record(record) : .none)
         }
         try await expect(survivor.insert(SampleRecord.record(2_000)))
         expect(survivor.count, equals: 501)

@@ -158,7 +158,7 @@ struct SessionCacheTests {
         ] {
             table.partitionsChanged(partitions, areTrusted: false)
             expect(found(), equals: expected)
-            expect(table.isAvailable, equals: (partitions != [0..<16]))
+            expect(table.isAvailable, equals: partitions != [0..<16])
             // What is read without a connection is not kept.
             putAll()
             expect(found(), equals: expected)

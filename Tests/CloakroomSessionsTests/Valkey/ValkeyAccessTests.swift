@@ -143,7 +143,7 @@ struct ValkeyAccessTests {
             configuration.applicationProtocols = ["http/1.1"]
             for valkey in [named, ValkeyConfiguration(addresses: [server.address])] {
                 let replica = try await Replica.up(valkey, tls: configuration)
-                try await expect(replica.records.insert(.sample()), equals: (valkey == named))
+                try await expect(replica.records.insert(.sample()), equals: valkey == named)
                 await replica.stop()
             }
             let distrusting = try Replica(named, tls: .makeClientConfiguration())

@@ -110,7 +110,7 @@ struct RejectedRequestsTests {
             ("000000000000000é000000000000001", false),
         ])
     func ids(text: String, isValid: Bool) {
-        expect((ID128(text) != nil), equals: isValid)
+        expect(ID128(text) != nil, equals: isValid)
         if isValid { expect(ID128(text)?.description, equals: text.lowercased()) }
     }
 }

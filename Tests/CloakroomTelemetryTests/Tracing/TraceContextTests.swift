@@ -30,7 +30,7 @@ struct TraceContextTests {
         expect(context.traceID.description, equals: Self.trace)
         expect(context.spanID, equals: 0x00f0_67aa_0ba9_02b7)
         expect(context.flags, equals: flags)
-        expect(context.isSampled, equals: (flags & 1 == 1))
+        expect(context.isSampled, equals: flags & 1 == 1)
     }
 
     @Test(

@@ -98,7 +98,7 @@ struct RejectionReportTests {
     func reasons(request: String, more: String, reason: String) throws {
         let report = try Self.report(request, more)
         expect(report.reason, equals: reason)
-        expect((report.cause == "Not known"), equals: (reason == "new"))
+        expect(report.cause == "Not known", equals: reason == "new")
     }
 
     @Test(

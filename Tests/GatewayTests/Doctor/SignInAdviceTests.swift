@@ -38,7 +38,7 @@ struct SignInAdviceTests {
     func members(status: Int) {
         expect(signIn(status, .json).count { $0 == "members" }, equals: 1)
         expect(signIn(status, .form).count { $0 == "members" }, equals: 1)
-        expect(signIn(status, .basic).contains("members"), equals: (status == 400))
+        expect(signIn(status, .basic).contains("members"), equals: status == 400)
     }
 
     @Test("A response with a token, but without the sign of success, has one key to change")

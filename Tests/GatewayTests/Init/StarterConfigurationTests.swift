@@ -49,11 +49,11 @@ struct StarterConfigurationTests {
                 expect(starter.problem, equals: nil, "\(starter.yaml)")
                 let configuration = try starter.load().configuration
                 let api = try require(configuration.routes.first { $0.name == "api" })
-                expect(api.requiresAuthorization, equals: (signIn != nil || issuer != nil))
+                expect(api.requiresAuthorization, equals: signIn != nil || issuer != nil)
                 expect("\(api.pattern)", equals: (files == nil ? "/*" : "/api/*"))
                 expect(configuration.routes.compactMap(\.files?.root).count, equals: (files == nil ? 0 : 1))
                 expect(configuration.upstreams.first?.signIn?.expiresIn, equals: (signIn == nil ? nil : "data.ttl"))
-                expect(configuration.providers.map(\.issuer), equals: (issuer.map { [$0] } ?? []))
+                expect(configuration.providers.map(\.issuer), equals: issuer.map { [$0] } ?? [])
             }
         }
     }
@@ -105,7 +105,7 @@ struct StarterConfigurationTests {
         // Only paths below /api lead to the API.
         for route in routes where route.files == nil {
             expect("\(route.pattern)".hasPrefix("/api/"))
-            expect((route.rewrite != nil), equals: (path == "/x"), "\(route.name)")
+            expect(route.rewrite != nil, equals: path == "/x", "\(route.name)")
         }
         expect(routes.map(\.name), equals: (user == nil ? [] : ["user"]) + ["app", "api"])
     }

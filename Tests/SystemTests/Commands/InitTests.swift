@@ -58,7 +58,7 @@ struct InitTests {
         for call in ["refresh", "revoke"] {
             let key = "upstreams.api.\(call).members.refreshToken "
             let line = values.output.split(separator: "\n").first { $0.hasPrefix(key) }
-            expect((line?.split(separator: " ").dropFirst().first == "refresh"), equals: hasMembers, "\(call)")
+            expect(line?.split(separator: " ").dropFirst().first == "refresh", equals: hasMembers, "\(call)")
         }
     }
 

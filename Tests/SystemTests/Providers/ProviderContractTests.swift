@@ -113,9 +113,9 @@ struct ProviderContractTests {
                 $0.identity.append("pushed: \(mode)")
             } body: { stage in
                 let request = try await stage.site.beginLogin(stage.browser)
-                expect((request.query["request_uri"] != nil), equals: (mode != "never"))
-                expect((request.query["nonce"] == nil), equals: (mode != "never"))
-                expect((request.query["redirect_uri"] == nil), equals: (mode != "never"))
+                expect(request.query["request_uri"] != nil, equals: mode != "never")
+                expect(request.query["nonce"] == nil, equals: mode != "never")
+                expect(request.query["redirect_uri"] == nil, equals: mode != "never")
                 try await stage.login()
                 try await expect(stage.site.session(stage.browser).status, equals: 200)
             }

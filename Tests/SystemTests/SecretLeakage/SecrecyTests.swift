@@ -140,7 +140,7 @@ struct SecrecyTests {
             let texts = responses.map(\.textWithoutTicket)
             expect(!texts.contains { $0.contains("eyJ") || $0.lowercased().contains("accesstoken") })
             expect(!secrets.contains(""))
-            expect((place.kind == .memory), equals: kept.isEmpty)
+            expect(place.kind == .memory, equals: kept.isEmpty)
             for (index, secret) in (secrets + ["jo@example.com"]).enumerated() {
                 expect(kept.range(of: Data(secret.utf8)), equals: nil, "secret \(index) is in the store")
             }

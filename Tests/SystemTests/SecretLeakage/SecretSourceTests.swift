@@ -93,7 +93,7 @@ struct SecretSourceTests {
         try await running(canary) { program, client, admin in
             expectNoMarker(program.commandLine, "the command line")
             expect(program.commandLine.contains("reload.interval=0s"))
-            expect(program.commandLine.contains("admin.token=*"), equals: (canary.source == .flag))
+            expect(program.commandLine.contains("admin.token=*"), equals: canary.source == .flag)
             // Secrets from the command line are effective nevertheless.
             try await expect(client.get("/episodes").status, equals: 200)
             try await expect(client.signIn(password: "wrong").status, equals: 401)

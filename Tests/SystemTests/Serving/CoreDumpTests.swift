@@ -58,7 +58,7 @@ struct CoreDumpTests {
     @Test("An option of serve allows core dumps for debugging")
     func allowed() async throws {
         let found = try await serve(["--allow-core-dumps"])
-        expect(found.owner, equals: (getuid() == 0 ? Self.user : getuid()))
+        expect(found.owner, equals: getuid() == 0 ? Self.user : getuid())
     }
 
     @Test("Rule 50: the systemd unit sets the limit too")

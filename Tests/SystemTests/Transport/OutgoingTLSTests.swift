@@ -101,7 +101,7 @@ struct OutgoingTLSTests {
                     name == "localhost" ? probe.received > 0 : probe.hellos.count >= 2
                 }
             }
-            expect((probe.received > 0), equals: (name == "localhost"))
+            expect(probe.received > 0, equals: name == "localhost")
         }
     }
 

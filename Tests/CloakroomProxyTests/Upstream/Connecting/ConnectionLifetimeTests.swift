@@ -29,7 +29,7 @@ struct ConnectionLifetimeTests {
     func hint(value: String, seconds: UInt64?) throws {
         let lifetime = try read("Keep-Alive: \(value)")
         expect(lifetime.idleLimit, equals: seconds.map { $0 * 1_000_000_000 } ?? .max)
-        expect(lifetime.isOver(now: 0), equals: (seconds == 0))
+        expect(lifetime.isOver(now: 0), equals: seconds == 0)
     }
 
     private func read(_ line: String) throws -> ConnectionLifetime {

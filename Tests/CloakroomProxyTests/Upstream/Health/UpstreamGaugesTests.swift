@@ -80,7 +80,7 @@ struct UpstreamGaugesTests {
             expect(lines(config, "in_flight").count, equals: count)
             for family in ["ejections_total", "checks_total", "connects_total", "state"] {
                 let isExposed = lines(config, family).contains { $0.contains("api.test") }
-                expect(isExposed, equals: (count == 2), "\(family) at \(time) s")
+                expect(isExposed, equals: count == 2, "\(family) at \(time) s")
             }
             expect(empty: lines(config, "dns_age_seconds"))
         }

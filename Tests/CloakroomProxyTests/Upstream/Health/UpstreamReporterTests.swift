@@ -169,7 +169,7 @@ struct UpstreamReporterTests {
             let before = log.lines("event", "upstream_checks_failed").count
             reporter.firstRoundEnded(of: upstream, now: 0)
             let lines = log.lines("event", "upstream_checks_failed").dropFirst(before)
-            expect(lines.map { $0["reason"] }, equals: (reason.map { [$0] } ?? []))
+            expect(lines.map { $0["reason"] }, equals: reason.map { [$0] } ?? [])
             if one == other { expect(lines.first?["hint"]?.contains("health.path"), equals: true) }
         }
     }

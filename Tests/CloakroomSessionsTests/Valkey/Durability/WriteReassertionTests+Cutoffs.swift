@@ -71,7 +71,7 @@ extension WriteReassertionTests {
                 expect(fields.count < 5 && fields.first == "30", "\(seed): \(result)")
                 for (id, birth) in births {
                     let isEnded = cutoffs.contains { birth <= $0.time && $0.kept?.id != id }
-                    expect((birth <= 30 && fields[1] != id), equals: isEnded, "\(seed): \(values) make \(result)")
+                    expect(birth <= 30 && fields[1] != id, equals: isEnded, "\(seed): \(values) make \(result)")
                 }
                 let journaled = try require(merged.entries().first?.write.cutoff)
                 expect(journaled.time == 30 && journaled.kept == String(fields[1]), "\(seed)")
