@@ -54,7 +54,9 @@ trap 'exit 130' INT TERM
 failed() {
     echo
     echo "test: what failed:" >&2
-    grep -hE '^(✘|↳)|error:' "$output"/* >&2 || echo "test: no test; see the output above" >&2
+    # The lines below that of an issue have its values.
+    awk '!/^(◇|✔)/ && /^✘|error:/ { found = below = 1; print; next } /^↳/ && below { print; next } { below = 0 } END { exit !found }' \
+        "$output"/* >&2 || echo "test: no test; see the output above" >&2
     exit 1
 }
 
