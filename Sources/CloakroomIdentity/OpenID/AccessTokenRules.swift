@@ -115,5 +115,6 @@ struct AccessTokenRules {
 }
 
 extension [String] {
-    fileprivate func hasSame(_ name: String) -> Bool { contains { TokenClaims.isSame($0, name) } }
+    /// Whether a text has the same bytes.
+    func hasSame(_ name: String) -> Bool { contains { TokenClaims.isSame($0, name) } }
 }

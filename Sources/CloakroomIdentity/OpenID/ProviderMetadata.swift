@@ -110,7 +110,7 @@ extension ProviderMetadata {
     /// lists out that they do not consider useful.
     package func findings(for identity: IdentityConfiguration) -> [Finding] {
         let lacks = { (list: [String]?, values: [String]) in
-            list.map { !$0.contains { text in values.contains { TokenClaims.isSame($0, text) } } } ?? false
+            list.map { !values.contains(where: $0.hasSame) } ?? false
         }
         let method = identity.client.authentication.name
         let differences: [(Bool, String, String)] = [
